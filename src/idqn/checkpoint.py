@@ -1,0 +1,266 @@
+"""Checkpoints: safetensors, JSON and a zstd stream; no pickle, no half-written state.
+
+A checkpoint is written to a temporary folder, file by file, each flushed to disk; the last file,
+COMPLETE, holds a SHA-256 of every other; then the folder is renamed into place. Loading checks
+the sums of what it reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import safetensors.torch
+import torch
+import zstandard
+from safetensors import SafetensorError
+from torch import Tensor
+
+from idqn.errors import UserError
+from idqn.run_dir import RunDir, sync_directory, write_atomically
+
+FORMAT = "idqn-checkpoint"
+VERSION = 1
+WEIGHTS, TRAINING, REPLAY = "weights.safetensors", "training.safetensors", "replay.zst"
+STATE, COMPLETE = "training.json", "COMPLETE"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything one run needs to go on."""
+
+    weights: dict[str, Tensor]  # enough to play and explain
+    training: dict[str, Tensor]  # target network, optimiser, logs, running sums
+    replay: dict[str, Tensor]
+    state: dict[str, Any]  # counters and statistics, JSON
+
+
+def save(run: RunDir, frames: int, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint; on any failure earlier ones stay as they were."""
+    final = run.checkpoint(frames)
+    temporary = run.checkpoints / f".{final.name}.{os.getpid()}"
+    shapes = {
+        name: {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape)}
+        for name, t in checkpoint.replay.items()
+    }
+    state = checkpoint.state | {"replay": shapes}
+    try:
+        temporary.mkdir(parents=True)
+        sums = {
+            WEIGHTS: _write(temporary / WEIGHTS, _tensors(checkpoint.weights)),
+            TRAINING: _write(temporary / TRAINING, _tensors(checkpoint.training)),
+            REPLAY: _write(temporary / REPLAY, _stream(checkpoint.replay)),
+            STATE: _write(temporary / STATE, _text(json.dumps(state, indent=1))),
+        }
+        seal = {"format": FORMAT, "version": VERSION, "frames": frames, "sha256": sums}
+        _write(temporary / COMPLETE, _text(json.dumps(seal, indent=1)))
+        sync_directory(temporary)
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+        sync_directory(run.checkpoints)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        kept = complete(run)
+        last = f"the last good one is at {kept[-1]:,} frames" if kept else "there is none before it"
+        raise UserError(
+            f"could not write the checkpoint at {frames:,} frames to '{run.path}': "
+            f"{error.strerror or error}; {last}. Free some space, then `idqn resume {run.path}`"
+        ) from error
+    return final
+
+
+def prune(run: RunDir, keep: int) -> None:
+    """Delete all but the newest `keep` checkpoints and the best, and leftovers of dead writers."""
+    for leftover in run.checkpoints.glob(".*"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+    spared = best(run)
+    for frames in complete(run)[:-keep]:
+        if frames != spared:
+            shutil.rmtree(run.checkpoint(frames))
+
+
+def mark_best(run: RunDir, frames: int) -> None:
+    write_atomically(run.best_file, f"{frames}\n".encode())
+
+
+def best(run: RunDir) -> int | None:
+    """Frames of the best checkpoint so far, if there is one."""
+    if not run.best_file.exists():
+        return None
+    frames = int(run.best_file.read_text())
+    return frames if (run.checkpoint(frames) / COMPLETE).exists() else None
+
+
+def complete(run: RunDir) -> list[int]:
+    """Frames of the complete checkpoints, oldest first."""
+    found = (path.parent.name for path in run.checkpoints.glob(f"*/{COMPLETE}"))
+    return sorted(int(name) for name in found if name.isdigit())
+
+
+def find(run: RunDir, which: str | int = "latest") -> int:
+    """Frames of the checkpoint called "latest" or "best", or of the one at that many frames."""
+    frames = complete(run)
+    if not frames:
+        raise UserError(
+            f"run '{run.path}' has no complete checkpoint yet; train it for longer first"
+        )
+    if which == "latest":
+        return frames[-1]
+    if which == "best":
+        return best(run) or frames[-1]
+    try:
+        wanted = int(which)
+    except ValueError:
+        wanted = -1
+    if wanted not in frames:
+        known = ", ".join(str(f) for f in frames)
+        raise UserError(
+            f"run '{run.path}' has no checkpoint '{which}'; use latest, best or one of {known}"
+        )
+    return wanted
+
+
+def load_weights(run: RunDir, frames: int) -> dict[str, Tensor]:
+    folder, sums = _opened(run, frames)
+    return _read_tensors(folder, WEIGHTS, sums)
+
+
+def load_state(run: RunDir, frames: int) -> dict[str, Any]:
+    folder, sums = _opened(run, frames)
+    state: dict[str, Any] = json.loads(_verified(folder, STATE, sums).read_text())
+    return state
+
+
+def load(run: RunDir, frames: int) -> Checkpoint:
+    folder, sums = _opened(run, frames)
+    state = load_state(run, frames)
+    return Checkpoint(
+        weights=_read_tensors(folder, WEIGHTS, sums),
+        training=_read_tensors(folder, TRAINING, sums),
+        replay=_read_stream(_verified(folder, REPLAY, sums), state["replay"]),
+        state=state,
+    )
+
+
+Writer = Callable[[BinaryIO], None]
+
+
+class _Hashing:
+    """A file that remembers the SHA-256 of what went into it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.sha256 = hashlib.sha256()
+
+    def write(self, data: bytes | memoryview) -> int:
+        self.sha256.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def _write(path: Path, writer: Writer) -> str:
+    """Write and flush a file to the disk; returns its SHA-256."""
+    with path.open("wb") as file:
+        hashing = _Hashing(file)
+        writer(hashing)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    return hashing.sha256.hexdigest()
+
+
+def _text(text: str) -> Writer:
+    return lambda file: file.write(text.encode()) and None
+
+
+def _tensors(tensors: dict[str, Tensor]) -> Writer:
+    contiguous = {name: t.contiguous() for name, t in tensors.items()}
+    return lambda file: file.write(safetensors.torch.save(contiguous)) and None
+
+
+def _stream(tensors: dict[str, Tensor]) -> Writer:
+    """The tensors' bytes, one after another, compressed as they go."""
+
+    def write(file: BinaryIO) -> None:
+        with zstandard.ZstdCompressor(level=1).stream_writer(file, closefd=False) as out:
+            for tensor in tensors.values():
+                data = memoryview(tensor.contiguous().numpy()).cast("B")
+                for start in range(0, len(data), _CHUNK):
+                    out.write(data[start : start + _CHUNK])
+
+    return write
+
+
+def _opened(run: RunDir, frames: int) -> tuple[Path, dict[str, str]]:
+    """A checkpoint's folder and the sums of its files, once it is known to be one of ours."""
+    folder = run.checkpoint(frames)
+    try:
+        seal = json.loads((folder / COMPLETE).read_text())
+        known = seal["format"] == FORMAT
+        version, sums = seal["version"], dict(seal["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{_damaged(run, folder, COMPLETE)}") from error
+    if not known:
+        raise UserError(f"'{folder}' is not an idqn checkpoint but a '{seal['format']}'")
+    if version > VERSION:
+        raise UserError(
+            f"'{folder}' has checkpoint version {version}, and this idqn reads up to {VERSION}; "
+            f"install a newer idqn"
+        )
+    return folder, sums
+
+
+def _verified(folder: Path, name: str, sums: dict[str, str]) -> Path:
+    path = folder / name
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise UserError(_damaged(RunDir(folder.parent.parent), folder, name)) from error
+    if digest.hexdigest() != sums.get(name):
+        raise UserError(_damaged(RunDir(folder.parent.parent), folder, name))
+    return path
+
+
+def _damaged(run: RunDir, folder: Path, name: str) -> str:
+    others = [f for f in complete(run) if run.checkpoint(f) != folder]
+    advice = (
+        f"use an earlier one with --checkpoint {others[-1]}" if others else "there is no other one"
+    )
+    return f"checkpoint '{folder}' is damaged: {name} is not what was written; {advice}"
+
+
+def _read_tensors(folder: Path, name: str, sums: dict[str, str]) -> dict[str, Tensor]:
+    path = _verified(folder, name, sums)
+    try:
+        return safetensors.torch.load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"'{path}' is not a safetensors file: {error}") from error
+
+
+def _read_stream(path: Path, shapes: dict[str, Any]) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as source:
+        for name, about in shapes.items():
+            tensor = torch.empty(about["shape"], dtype=getattr(torch, about["dtype"]))
+            data = memoryview(tensor.numpy()).cast("B")
+            filled = 0
+            while filled < len(data):
+                count = source.readinto(data[filled : filled + _CHUNK])
+                if count == 0:
+                    raise UserError(f"'{path}' ends too early for '{name}'")
+                filled += count
+            tensors[name] = tensor
+    return tensors

@@ -1,0 +1,104 @@
+"""What the command line prints: progress, tables, one-line errors."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+T = TypeVar("T")
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class TrainingDisplay:
+    """A live bar in a terminal; elsewhere a line every few seconds. Called with each `Progress`."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._console = Console(stderr=True)
+        self._live = self._console.is_terminal and not quiet
+        self._quiet = quiet
+        self._last_line = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[news]}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=False,
+            disable=not self._live,
+        )
+        self._task = self._bar.add_task("training", total=None, news="")
+
+    def __enter__(self) -> TrainingDisplay:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, progress: Any) -> None:
+        news = _news(progress.rows)
+        if self._live:
+            self._bar.update(
+                self._task, completed=progress.frames, total=progress.total_frames, news=news
+            )
+        elif not self._quiet:
+            finished = progress.frames >= progress.total_frames
+            if time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES or finished:
+                self._last_line = time.monotonic()
+                done = f"{progress.frames:,} of {progress.total_frames:,} frames"
+                print(f"training  {done}  {news}", file=sys.stderr, flush=True)
+
+
+def _news(rows: list[dict[str, Any]]) -> str:
+    """Scores and speed, from the newest rows of metrics."""
+    scores = [row["return_last_100"] for row in rows if row.get("return_last_100") is not None]
+    if not scores:
+        return "waiting for the first episodes"
+    rate = sum(row.get("time/frames_per_s", 0.0) for row in rows)
+    mean = sum(scores) / len(scores)
+    runs = f" (mean of {len(scores)} runs)" if len(scores) > 1 else ""
+    return f"return {mean:,.1f}{runs}  {rate:,.0f} frames/s"
+
+
+def track(items: Iterable[T], total: int, description: str, quiet: bool = False) -> Iterator[T]:
+    """Go through `items` under a progress bar, if anyone is there to see it."""
+    console = Console(stderr=True)
+    with Progress(console=console, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task(description, total=total)
+        for item in items:
+            yield item
+            bar.advance(task)
+
+
+def print_table(headings: list[str], rows: list[list[str]]) -> None:
+    """A table: plain and whole when it goes to a file, drawn when it goes to a terminal."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=10_000)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def fail(message: str) -> None:
+    print(f"idqn: error: {message}", file=sys.stderr)
+
+
+def warn(message: str) -> None:
+    print(f"idqn: warning: {message}", file=sys.stderr)

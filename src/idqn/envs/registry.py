@@ -1,0 +1,89 @@
+"""From an environment id to what it is, with suggestions for what it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from idqn.config import EnvConfig
+from idqn.envs.episodes import EnvGroup
+from idqn.errors import UserError, nearest
+from idqn.types import EnvSpec
+
+
+def describe(config: EnvConfig) -> EnvSpec:
+    """Frame shape and actions of an environment, or a UserError if it cannot be trained on."""
+    if config.is_atari:
+        return _describe_atari(config)
+    check_registered(config.id)
+    from idqn.envs.gym_images import make_image_env
+
+    env = make_image_env(config)
+    try:
+        return EnvSpec(env.frame_shape, env.num_actions, env.action_names)
+    finally:
+        env.env.close()
+
+
+def make_group(config: EnvConfig, count: int) -> EnvGroup:
+    """`count` environments of one kind, in this process."""
+    if config.is_atari:
+        from idqn.envs.atari import AtariGroup
+
+        return AtariGroup(config, count)
+    check_registered(config.id)
+    from idqn.envs.gym_images import ImageGroup
+
+    return ImageGroup(config, count)
+
+
+def _describe_atari(config: EnvConfig) -> EnvSpec:
+    import ale_py
+    from ale_py import roms
+
+    from idqn.envs.atari import native_options
+
+    options = native_options(config)
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.loadROM(roms.get_rom_path(options["game"]))
+    actions = ale.getLegalActionSet() if config.full_action_space else ale.getMinimalActionSet()
+    shape = (3 if config.color else 1, options["img_height"], options["img_width"])
+    return EnvSpec(shape, len(actions), tuple(a.name for a in actions))
+
+
+def check_registered(env_id: str) -> None:
+    """Register what we know, then look the id up; `module:id` is left to Gymnasium."""
+    import ale_py
+    import gymnasium as gym
+
+    from idqn.envs import mini_pacman
+
+    mini_pacman.register()
+    if ":" in env_id or env_id in gym.registry:
+        return
+    gym.register_envs(ale_py)
+    known = [name for name in gym.registry if name.startswith(("ALE/", "idqn/"))]
+    others = [name for name in gym.registry if name not in known]
+    short = {name.split("/")[1].split("-")[0].lower(): name for name in known}
+    plain = env_id.split("/")[-1].split("-")[0].lower()
+    exact = f"; did you mean '{short[plain]}'?" if plain in short else ""
+    hint = exact or nearest(env_id, known) or nearest(plain, short) or nearest(env_id, others)
+    raise UserError(
+        f"unknown environment '{env_id}'{hint} (ALE/NAME-v5, idqn/MiniPacman-v0, or a registered "
+        f"Gymnasium id; for your own, use 'module:Id-v0')"
+    )
+
+
+def check_same_frames(specs: list[EnvSpec], ids: list[str]) -> None:
+    """One population is one network shape."""
+    for spec, env_id in zip(specs, ids, strict=True):
+        if spec.frame_shape != specs[0].frame_shape:
+            raise UserError(
+                f"one population needs one frame shape, but '{ids[0]}' has "
+                f"{_shape(specs[0])} and '{env_id}' {_shape(spec)}; train them separately, or set "
+                f"--env.frame-height, --env.frame-width and --env.color"
+            )
+
+
+def _shape(spec: EnvSpec) -> str:
+    return "x".join(str(n) for n in np.roll(spec.frame_shape, -1))

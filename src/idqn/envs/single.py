@@ -1,0 +1,77 @@
+"""One environment, played step by step, with the observations the agent was trained on."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idqn.config import EnvConfig
+from idqn.envs.gym_images import make_image_env
+
+
+class SingleEnv(Protocol):
+    """Observations are uint8 [C, H, W], C being frames x channels."""
+
+    def reset(self, seed: int) -> NDArray[np.uint8]: ...
+
+    def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool]:
+        """Observation, raw reward, terminated, truncated."""
+        ...
+
+    def screen(self) -> NDArray[np.uint8]:
+        """What a person would see, RGB [height, width, 3]."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def make_single(config: EnvConfig) -> SingleEnv:
+    if config.is_atari:
+        from idqn.envs.editable import EditableAtari
+
+        return EditableAtari(config)
+    return SingleImageEnv(config)
+
+
+class FrameStack:
+    """The last k frames of n environments, zeros before an episode's first."""
+
+    def __init__(self, count: int, frame_stack: int, frame_shape: tuple[int, int, int]) -> None:
+        channels, height, width = frame_shape
+        self._channels = channels
+        self.observation = np.zeros((count, frame_stack * channels, height, width), np.uint8)
+
+    def push(self, frame: NDArray[np.uint8], fresh: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """Add the newest frames [n, c, h, w]; where `fresh`, an episode begins with them."""
+        kept = self.observation[:, self._channels :].copy()
+        kept[fresh] = 0
+        self.observation = np.concatenate([kept, frame], axis=1)
+        return self.observation
+
+
+class SingleImageEnv:
+    """Any Gymnasium image environment as a `SingleEnv`."""
+
+    def __init__(self, config: EnvConfig) -> None:
+        from idqn.envs.registry import check_registered
+
+        check_registered(config.id)
+        self.env = make_image_env(config, render_mode="rgb_array")
+        self._stack = FrameStack(1, config.frame_stack, self.env.frame_shape)
+
+    def reset(self, seed: int) -> NDArray[np.uint8]:
+        return self._stack.push(self.env.reset(seed)[None], np.ones(1, bool))[0]
+
+    def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool]:
+        frame, reward, terminated, truncated = self.env.step(action)
+        return self._stack.push(frame[None], np.zeros(1, bool))[0], reward, terminated, truncated
+
+    def screen(self) -> NDArray[np.uint8]:
+        rendered = self.env.env.render()
+        assert isinstance(rendered, np.ndarray)
+        return rendered
+
+    def close(self) -> None:
+        self.env.env.close()

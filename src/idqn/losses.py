@@ -1,0 +1,49 @@
+"""The four losses of i-DQN as pure functions of one run's batch. B samples, A actions, N keys.
+
+Equation numbers are the paper's where it numbers them. Each returns a scalar.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def bellman_loss(q: Tensor, target: Tensor, kind: Literal["smooth_l1", "squared"]) -> Tensor:
+    """Mean error of Q(s, a) against Y = r + γ Q(s', a*); q and target [B]."""
+    assert q.ndim == 1
+    assert q.shape == target.shape
+    if kind == "squared":
+        return functional.mse_loss(q, target)
+    return functional.smooth_l1_loss(q, target)
+
+
+def distributional_loss(log_attention: Tensor, target: Tensor, log_epsilon: float = 0.0) -> Tensor:
+    """Cross-entropy of the projected target φTw(s')^a* against w(s)^a (eq. 2-3); both [B, N].
+
+    The paper's eq. 3 leaves out the logarithm. With `log_epsilon` the authors' log(w + ε).
+    """
+    assert log_attention.ndim == 2
+    assert log_attention.shape == target.shape
+    if log_epsilon > 0:
+        log_attention = (log_attention.exp() + log_epsilon).log()
+    return -(target * log_attention).sum(-1).mean()
+
+
+def reconstruction_loss(reconstruction: Tensor, state: Tensor) -> Tensor:
+    """½ ‖ŝ - s‖², summed over pixels, averaged over the batch; both [B, C, H, W]."""
+    assert reconstruction.ndim == 4
+    assert reconstruction.shape == state.shape
+    return 0.5 * (reconstruction - state).square().sum((1, 2, 3)).mean()
+
+
+def diversity_loss(attention: Tensor, per_sample: bool = True) -> Tensor:
+    """‖AAᵀ - I‖² with one row of attention per sample; [B, N] or, all actions, [B, A·N]."""
+    assert attention.ndim == 2
+    gram = attention @ attention.T  # [B, B]
+    identity = torch.eye(len(attention), device=attention.device, dtype=attention.dtype)
+    loss = (gram - identity).square().sum()
+    return loss / len(attention) if per_sample else loss

@@ -1,0 +1,5 @@
+"""Q-networks: plain single-run modules that return a `QOutput` and never a loss."""
+
+from idqn.networks.idqn import IDQN, build_network
+
+__all__ = ["IDQN", "build_network"]

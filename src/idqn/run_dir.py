@@ -1,0 +1,163 @@
+"""The run directory: the only code that knows file names inside a run.
+
+runs/NAME/  config.json  system.json  metrics.jsonl  events.out.tfevents.*
+  checkpoints/FRAMES/  weights.safetensors  training.safetensors  training.json
+                       replay.zst  COMPLETE
+  checkpoints/BEST     frames of the best checkpoint
+  evaluation/NAME.json
+  videos/
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from idqn.config import Config, from_dict, to_json
+from idqn.errors import UserError
+
+DEFAULT_ROOT = Path("runs")
+
+
+class RunDir:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def system_file(self) -> Path:
+        return self.path / "system.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def best_file(self) -> Path:
+        return self.checkpoints / "BEST"
+
+    def checkpoint(self, frames: int) -> Path:
+        return self.checkpoints / f"{frames:012d}"
+
+    def evaluation(self, name: str) -> Path:
+        return self.path / "evaluation" / f"{name}.json"
+
+    def video(self, name: str) -> Path:
+        return self.path / "videos" / name
+
+    @staticmethod
+    def create_all(
+        paths: list[Path], configs: list[Config], system: dict[str, Any]
+    ) -> list[RunDir]:
+        """New run directories: all of them or, if any exists already, none."""
+        for path in paths:
+            if RunDir(path).config_file.exists():
+                raise UserError(
+                    f"'{path}' is a run already; continue it with `idqn resume {path}`, or choose "
+                    f"another --name or --runs-dir"
+                )
+            if path.exists():
+                raise UserError(
+                    f"'{path}' exists already and is not a run; choose another --name or --runs-dir"
+                )
+        if len(set(paths)) < len(paths):
+            raise UserError(f"two runs would share the directory '{paths[0]}'; name them apart")
+        runs = []
+        for path, config in zip(paths, configs, strict=True):
+            run = RunDir(path)
+            run.checkpoints.mkdir(parents=True)
+            run.system_file.write_text(json.dumps(system, indent=2) + "\n")
+            write_atomically(run.config_file, to_json(config).encode())
+            runs.append(run)
+        return runs
+
+    @staticmethod
+    def open(path: str | os.PathLike[str]) -> RunDir:
+        run = RunDir(Path(path))
+        if not run.path.exists() and (DEFAULT_ROOT / path).is_dir():
+            run = RunDir(DEFAULT_ROOT / path)
+        if not run.path.is_dir():
+            near = [str(r.path) for r in find_runs(run.path.parent)]
+            hint = f"; runs here: {', '.join(near[:5])}" if near else "; `idqn runs` lists them"
+            raise UserError(f"there is no run '{path}'{hint}")
+        if not run.config_file.is_file():
+            raise UserError(
+                f"'{path}' is not a run directory (it has no {run.config_file.name}); "
+                f"`idqn runs` lists runs"
+            )
+        return run
+
+    def config(self) -> Config:
+        try:
+            return from_dict(json.loads(self.config_file.read_text()))
+        except (ValueError, UserError) as error:
+            raise UserError(f"'{self.config_file}' is not a valid config: {error}") from error
+
+    def last_metrics(self) -> dict[str, Any]:
+        """The newest complete row of metrics, or nothing."""
+        if not self.metrics_file.exists():
+            return {}
+        for line in reversed(self.metrics_file.read_bytes().splitlines()):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                return row
+        return {}
+
+    def evaluations(self) -> dict[str, dict[str, Any]]:
+        files = sorted((self.path / "evaluation").glob("*.json"))
+        return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def find_runs(root: Path) -> Iterator[RunDir]:
+    """The run directories under `root`, not looking inside them."""
+    if not root.is_dir():
+        return
+    for path in sorted(root.iterdir()):
+        if not path.is_dir() or path.name.startswith("."):
+            continue
+        run = RunDir(path)
+        if run.config_file.is_file() and run.checkpoints.is_dir():
+            yield run
+        else:
+            yield from find_runs(path)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write so that a crash leaves the old file or the new one, never a half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames inside `path` survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,52 @@
+"""The tuples that flow through the program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # torch takes seconds to import; emulator processes never need it
+    from torch import Tensor
+
+
+class EnvSpec(NamedTuple):
+    """What a network must know about an environment."""
+
+    frame_shape: tuple[int, int, int]
+    """Channels, height, width of one frame."""
+    num_actions: int
+    action_names: tuple[str, ...]
+
+
+class Step(NamedTuple):
+    """What n environments answer to n actions. Autoreset is already hidden: where an episode
+    ended, `frame` is the first of the next one and `final_frame` the last of the ended one."""
+
+    frame: NDArray[np.uint8]  # [n, c, h, w]
+    reward: NDArray[np.float32]  # [n], never clipped
+    terminated: NDArray[np.bool_]  # [n]
+    truncated: NDArray[np.bool_]  # [n], never together with terminated
+    final_frame: NDArray[np.uint8]  # [n, c, h, w], valid where truncated or terminated
+
+
+class Batch(NamedTuple):
+    """Transitions drawn from replay, for each of P runs."""
+
+    observation: Tensor  # [P, B, C, H, W] uint8
+    action: Tensor  # [P, B] int64
+    reward: Tensor  # [P, B] float32, raw
+    next_observation: Tensor  # [P, B, C, H, W] uint8
+    terminated: Tensor  # [P, B] bool: nothing to bootstrap from
+
+
+class QOutput(NamedTuple):
+    """All that a Q-network says about a batch of observations; what we explain has a name here."""
+
+    embedding: Tensor  # [B, E]
+    log_attention: Tensor  # [B, A, N]
+    attention: Tensor  # [B, A, N], sums to 1 over keys
+    q: Tensor  # [B, A]
+    uncertainty: Tensor  # [B, A], the return's standard deviation U
+    reconstruction: Tensor | None  # [B, C, H, W], as (pixels - mean image) / 255
