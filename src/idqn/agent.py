@@ -37,7 +37,7 @@ class Agent:
 
     @property
     def observation_shape(self) -> tuple[int, int, int]:
-        return _observation_shape(self.config, self.spec)
+        return self.spec.observation_shape(self.config.env.frame_stack)
 
     @property
     def keys(self) -> Tensor:
@@ -103,9 +103,8 @@ def load(
     config = directory.config()
     weights = checkpoint.load_weights(directory, checkpoint.find(directory, checkpoint_name))
     spec = describe(config.env)
-    network = build_network(
-        config.agent, _observation_shape(config, spec), spec.num_actions, config.train.seed
-    )
+    shape = spec.observation_shape(config.env.frame_stack)
+    network = build_network(config.agent, shape, spec.num_actions, config.train.seed)
     try:
         network.load_state_dict({name: w.float() for name, w in weights.items()})
     except RuntimeError as error:
@@ -115,8 +114,3 @@ def load(
             f"another run"
         ) from error
     return Agent(network, config, spec, torch.device(device))
-
-
-def _observation_shape(config: Config, spec: EnvSpec) -> tuple[int, int, int]:
-    channels, height, width = spec.frame_shape
-    return (config.env.frame_stack * channels, height, width)

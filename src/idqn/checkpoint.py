@@ -11,10 +11,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -54,13 +54,13 @@ def save(run: RunDir, frames: int, checkpoint: Checkpoint) -> Path:
     try:
         temporary.mkdir(parents=True)
         sums = {
-            WEIGHTS: _write(temporary / WEIGHTS, _tensors(checkpoint.weights)),
-            TRAINING: _write(temporary / TRAINING, _tensors(checkpoint.training)),
-            REPLAY: _write(temporary / REPLAY, _stream(checkpoint.replay)),
-            STATE: _write(temporary / STATE, _text(json.dumps(state, indent=1))),
+            WEIGHTS: _write(temporary / WEIGHTS, [_pack(checkpoint.weights)]),
+            TRAINING: _write(temporary / TRAINING, [_pack(checkpoint.training)]),
+            REPLAY: _write(temporary / REPLAY, _compress(checkpoint.replay)),
+            STATE: _write(temporary / STATE, [json.dumps(state, indent=1).encode()]),
         }
         seal = {"format": FORMAT, "version": VERSION, "frames": frames, "sha256": sums}
-        _write(temporary / COMPLETE, _text(json.dumps(seal, indent=1)))
+        _write(temporary / COMPLETE, [json.dumps(seal, indent=1).encode()])
         sync_directory(temporary)
         if final.exists():
             shutil.rmtree(final)
@@ -151,54 +151,35 @@ def load(run: RunDir, frames: int) -> Checkpoint:
     )
 
 
-Writer = Callable[[BinaryIO], None]
-
-
-class _Hashing:
-    """A file that remembers the SHA-256 of what went into it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.sha256 = hashlib.sha256()
-
-    def write(self, data: bytes | memoryview) -> int:
-        self.sha256.update(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-
-def _write(path: Path, writer: Writer) -> str:
-    """Write and flush a file to the disk; returns its SHA-256."""
+def _write(path: Path, parts: Iterable[bytes]) -> str:
+    """Write a file and flush it to the disk; returns its SHA-256."""
+    digest = hashlib.sha256()
     with path.open("wb") as file:
-        hashing = _Hashing(file)
-        writer(hashing)  # type: ignore[arg-type]
+        for part in parts:
+            digest.update(part)
+            file.write(part)
         file.flush()
         os.fsync(file.fileno())
-    return hashing.sha256.hexdigest()
+    return digest.hexdigest()
 
 
-def _text(text: str) -> Writer:
-    return lambda file: file.write(text.encode()) and None
+def _pack(tensors: dict[str, Tensor]) -> bytes:
+    return safetensors.torch.save({name: t.contiguous() for name, t in tensors.items()})
 
 
-def _tensors(tensors: dict[str, Tensor]) -> Writer:
-    contiguous = {name: t.contiguous() for name, t in tensors.items()}
-    return lambda file: file.write(safetensors.torch.save(contiguous)) and None
-
-
-def _stream(tensors: dict[str, Tensor]) -> Writer:
+def _compress(tensors: dict[str, Tensor]) -> Iterator[bytes]:
     """The tensors' bytes, one after another, compressed as they go."""
+    compressor = zstandard.ZstdCompressor(level=1).compressobj()
+    for tensor in tensors.values():
+        data = _bytes_of(tensor.contiguous())
+        for start in range(0, len(data), _CHUNK):
+            yield compressor.compress(data[start : start + _CHUNK])
+    yield compressor.flush()
 
-    def write(file: BinaryIO) -> None:
-        with zstandard.ZstdCompressor(level=1).stream_writer(file, closefd=False) as out:
-            for tensor in tensors.values():
-                data = memoryview(tensor.contiguous().numpy()).cast("B")
-                for start in range(0, len(data), _CHUNK):
-                    out.write(data[start : start + _CHUNK])
 
-    return write
+def _bytes_of(tensor: Tensor) -> memoryview:
+    array: Any = tensor.numpy()
+    return memoryview(array).cast("B")
 
 
 def _opened(run: RunDir, frames: int) -> tuple[Path, dict[str, str]]:
@@ -255,7 +236,7 @@ def _read_stream(path: Path, shapes: dict[str, Any]) -> dict[str, Tensor]:
     with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as source:
         for name, about in shapes.items():
             tensor = torch.empty(about["shape"], dtype=getattr(torch, about["dtype"]))
-            data = memoryview(tensor.numpy()).cast("B")
+            data = _bytes_of(tensor)
             filled = 0
             while filled < len(data):
                 count = source.readinto(data[filled : filled + _CHUNK])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import UnionType
@@ -282,6 +283,10 @@ class Config:
     system: SystemConfig = field(default_factory=SystemConfig)
 
     def __post_init__(self) -> None:
+        for group, fields in to_dict(self).items():
+            for name, value in fields.items():
+                finite = not isinstance(value, float) or math.isfinite(value)
+                _require(finite, f"{group}.{name} must be a finite number, got {value}")
         _require(
             self.train.envs <= self.replay.transitions,
             f"replay.transitions must be at least train.envs ({self.train.envs}), "
@@ -319,7 +324,7 @@ def to_toml(config: Config) -> str:
 
 
 def from_dict(data: Mapping[str, Any], base: Config | None = None) -> Config:
-    """Lay `data` (nested, possibly partial) over `base`; unknown keys and wrong types are errors."""
+    """Lay `data` (nested, may be partial) over `base`; unknown keys and wrong types are errors."""
     result = _overlay(base if base is not None else Config(), data, "")
     assert isinstance(result, Config)
     return result
@@ -355,7 +360,7 @@ def _overlay(base: Any, data: Any, path: str) -> Any:
 
 
 def _checked(value: Any, hint: Any, path: str) -> Any:
-    """`value` if it fits the type `hint`; whole floats never pass for integers, bools for neither."""
+    """`value` if it fits the type `hint`; floats are no integers, bools no numbers."""
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if value == "none" and type(None) in options:  # TOML has no null
         return None

@@ -1,4 +1,4 @@
-"""What the command line prints: progress, tables, one-line errors."""
+"""What commands print: progress, tables, warnings."""
 
 from __future__ import annotations
 
@@ -94,10 +94,6 @@ def print_table(headings: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-
-
-def fail(message: str) -> None:
-    print(f"idqn: error: {message}", file=sys.stderr)
 
 
 def warn(message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,11 @@ def film(agent: Agent, path: Path, seed: int, max_steps: int) -> tuple[float, in
     path.parent.mkdir(parents=True, exist_ok=True)
     config = agent.config.env
     fps = 60 / config.frame_skip if config.is_atari else 8
-    options = {"macro_block_size": 1} if path.suffix == ".mp4" else {}
+    options: dict[str, Any] = {"macro_block_size": 1} if path.suffix == ".mp4" else {}
     score, steps = 0.0, 0
     env = agent.make_env()
     try:
+        writer: Any
         with imageio.get_writer(path, fps=fps, **options) as writer:
             for moment in play(lambda batch: agent.act(batch), env, seed):
                 writer.append_data(_enlarged(moment.screen))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 from torch.utils import _pytree as pytree
 
@@ -91,7 +91,8 @@ class Learner:
     @torch.no_grad()
     def act(self, observation: Tensor) -> Tensor:
         """Actions [P, E] for observations [P, E, C, H, W], with the exploration bonus."""
-        return self._act(self.online, self.buffers, observation, self.per_run)
+        action: Tensor = self._act(self.online, self.buffers, observation, self.per_run)
+        return action
 
     def update(self, batch: Batch, steps: int) -> dict[str, Tensor]:
         """One step of Adam on one batch per run; `steps` is the agent steps so far. Returns
@@ -103,7 +104,8 @@ class Learner:
             clipped, norm = self._clip(gradient)
             self._adam(clipped, steps)
         self.updates += 1
-        return measured | {"gradient_norm": norm}
+        measurements: dict[str, Tensor] = measured | {"gradient_norm": norm}
+        return measurements
 
     def sync_target(self) -> None:
         self.target.copy_(self.online)
@@ -142,7 +144,7 @@ class Learner:
     def _forward(
         self, row: Tensor, buffers: dict[str, Tensor], observation: Tensor, decode: bool
     ) -> QOutput:
-        pieces = row.split([shape.numel() for shape in self.layout.values()])
+        pieces = self._split(row)
         named = zip(self.layout.items(), pieces, strict=True)
         parameters = {name: piece.view(shape) for (name, shape), piece in named}
         output: QOutput = functional_call(
@@ -229,7 +231,7 @@ class Learner:
         limit = self.config.optimizer.clip_norm
         if self.config.optimizer.clip_scope == "global":
             return gradient * (limit / norm.clamp(min=limit)), norm
-        pieces = list(gradient.split([shape.numel() for shape in self.layout.values()]))
+        pieces = list(self._split(gradient))
         for i, name in enumerate(self.layout):
             if name not in IDQN.action_parameters:  # the authors never clipped the keys
                 pieces[i] = pieces[i] * (
@@ -251,6 +253,10 @@ class Learner:
         deviation = (self.adam_square / (1 - options.beta2**count)).sqrt_().add_(options.epsilon)
         self.online.sub_(rate[:, None] * mean / deviation)
 
+    def _split(self, row: Tensor) -> tuple[Tensor, ...]:
+        """A row's parameters, each still flat."""
+        return torch.split_with_sizes(row, [shape.numel() for shape in self.layout.values()])
+
     def _pack(self, named: Mapping[str, Tensor]) -> Tensor:
         """One row from named parameters; those of absent actions become zeros."""
         pieces = []
@@ -263,7 +269,7 @@ class Learner:
     def _unpack(self, run: int, matrix: Tensor) -> dict[str, Tensor]:
         """Named parameters of one run, on the CPU, without the rows of actions it lacks."""
         named: dict[str, Tensor] = {}
-        pieces = matrix[run].cpu().split([shape.numel() for shape in self.layout.values()])
+        pieces = self._split(matrix[run].cpu())
         for (name, shape), piece in zip(self.layout.items(), pieces, strict=True):
             tensor = piece.view(shape)
             if name in IDQN.action_parameters:
@@ -280,9 +286,10 @@ def _of_action(per_action: Tensor, action: Tensor) -> Tensor:
 
 def _key_hits(chosen: Tensor, action: Tensor, num_actions: int) -> Tensor:
     """How often each key was the most attended one of the chosen action; [A, N]."""
-    key = nn.functional.one_hot(chosen.argmax(-1), chosen.shape[1])  # [B, N]
-    row = nn.functional.one_hot(action, num_actions)  # [B, A]
-    return (row[:, :, None] * key[:, None, :]).sum(0).float()
+    # comparisons instead of one_hot, which reads its argument's maximum and so stops vmap
+    key = chosen.argmax(-1)[:, None] == torch.arange(chosen.shape[1], device=chosen.device)
+    row = action[:, None] == torch.arange(num_actions, device=action.device)
+    return (row[:, :, None] & key[:, None, :]).sum(0).float()
 
 
 def _per_run(configs: Sequence[Config], num_actions: list[int], device: torch.device) -> PerRun:

@@ -140,7 +140,7 @@ class Replay:
     def _write_all(self, frame: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Store one frame per environment; returns their ever-counts [P, E]."""
         ever = self.frames_written[:, None] + np.arange(self.envs)
-        pixels = self._to_device(frame).unflatten(0, (self.runs, self.envs))
+        pixels = self._to_device(frame.reshape(self.runs, self.envs, *frame.shape[1:]))
         self.frames[self._run, self._to_device(self._slot(ever))] = pixels
         self.frames_written += self.envs
         return ever

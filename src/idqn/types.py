@@ -19,6 +19,11 @@ class EnvSpec(NamedTuple):
     num_actions: int
     action_names: tuple[str, ...]
 
+    def observation_shape(self, frame_stack: int) -> tuple[int, int, int]:
+        """Stacked frames: channels are frames x channels, oldest frame first."""
+        channels, height, width = self.frame_shape
+        return (frame_stack * channels, height, width)
+
 
 class Step(NamedTuple):
     """What n environments answer to n actions. Autoreset is already hidden: where an episode

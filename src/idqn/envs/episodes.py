@@ -36,7 +36,7 @@ def episode_seed(run_seed: int, env: int, episode: int) -> int:
 
 
 def replay_actions(
-    group: EnvGroup, seeds: NDArray[np.int64], actions: Sequence[NDArray[np.uint8]]
+    group: EnvGroup, seeds: NDArray[np.int64], actions: Sequence[NDArray[np.uint16]]
 ) -> NDArray[np.uint8]:
     """Bring n environments to where their seeds and the actions since lead; returns their frames.
 

@@ -14,7 +14,7 @@ from idqn.errors import UserError
 
 def make_image_env(config: EnvConfig, render_mode: str | None = None) -> ImageEnv:
     """Build and check one environment."""
-    options = {} if render_mode is None else {"render_mode": render_mode}
+    options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     try:
         env = gym.make(config.id, **options)
     except (gym.error.Error, ImportError, TypeError) as error:

@@ -45,7 +45,7 @@ def _describe_atari(config: EnvConfig) -> EnvSpec:
     options = native_options(config)
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
-    ale.loadROM(roms.get_rom_path(options["game"]))
+    ale.loadROM(str(roms.get_rom_path(options["game"])))
     actions = ale.getLegalActionSet() if config.full_action_space else ale.getMinimalActionSet()
     shape = (3 if config.color else 1, options["img_height"], options["img_width"])
     return EnvSpec(shape, len(actions), tuple(a.name for a in actions))

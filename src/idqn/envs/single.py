@@ -41,7 +41,9 @@ class FrameStack:
     def __init__(self, count: int, frame_stack: int, frame_shape: tuple[int, int, int]) -> None:
         channels, height, width = frame_shape
         self._channels = channels
-        self.observation = np.zeros((count, frame_stack * channels, height, width), np.uint8)
+        self.observation: NDArray[np.uint8] = np.zeros(
+            (count, frame_stack * channels, height, width), np.uint8
+        )
 
     def push(self, frame: NDArray[np.uint8], fresh: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """Add the newest frames [n, c, h, w]; where `fresh`, an episode begins with them."""
@@ -62,16 +64,18 @@ class SingleImageEnv:
         self._stack = FrameStack(1, config.frame_stack, self.env.frame_shape)
 
     def reset(self, seed: int) -> NDArray[np.uint8]:
-        return self._stack.push(self.env.reset(seed)[None], np.ones(1, bool))[0]
+        observation: NDArray[np.uint8] = self._stack.push(
+            self.env.reset(seed)[None], np.ones(1, bool)
+        )[0]
+        return observation
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool]:
         frame, reward, terminated, truncated = self.env.step(action)
         return self._stack.push(frame[None], np.zeros(1, bool))[0], reward, terminated, truncated
 
     def screen(self) -> NDArray[np.uint8]:
-        rendered = self.env.env.render()
-        assert isinstance(rendered, np.ndarray)
-        return rendered
+        picture: NDArray[np.uint8] = np.asarray(self.env.env.render(), np.uint8)
+        return picture
 
     def close(self) -> None:
         self.env.env.close()

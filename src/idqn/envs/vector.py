@@ -13,6 +13,7 @@ import traceback
 import weakref
 from array import array
 from collections.abc import Sequence
+from itertools import pairwise
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ class _Seats(NamedTuple):
     run_seed: int
     first_env: int  # within the run
     offset: int  # within the population
-    count: int
+    size: int
 
 
 class _Arrays(NamedTuple):
@@ -175,20 +176,20 @@ class _Crew:
     def __init__(self, seats: list[_Seats], arrays: _Arrays) -> None:
         self._arrays = arrays
         self._seats = seats
-        self._groups: list[EnvGroup] = [make_group(s.config, s.count) for s in seats]
+        self._groups: list[EnvGroup] = [make_group(s.config, s.size) for s in seats]
         self._episode = np.zeros(len(arrays.action), np.int64)
 
     def start(self, positions: EnvPositions) -> None:
         self._episode[:] = positions.episode
         for seats, group in zip(self._seats, self._groups, strict=True):
-            part = slice(seats.offset, seats.offset + seats.count)
-            seeds = self._seeds(seats, np.ones(seats.count, bool))
+            part = slice(seats.offset, seats.offset + seats.size)
+            seeds = self._seeds(seats, np.ones(seats.size, bool))
             self._arrays.frame[part] = replay_actions(group, seeds, positions.actions[part])
 
     def step(self) -> None:
         arrays = self._arrays
         for seats, group in zip(self._seats, self._groups, strict=True):
-            part = slice(seats.offset, seats.offset + seats.count)
+            part = slice(seats.offset, seats.offset + seats.size)
             frame, reward, terminated, truncated = group.step(arrays.action[part])
             arrays.frame[part], arrays.reward[part] = frame, reward
             arrays.terminated[part] = terminated
@@ -205,7 +206,7 @@ class _Crew:
 
     def _seeds(self, seats: _Seats, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Seeds of the current episodes, where `mask` asks for them."""
-        seeds = np.zeros(seats.count, np.int64)
+        seeds = np.zeros(seats.size, np.int64)
         for i in np.flatnonzero(mask):
             episode = int(self._episode[seats.offset + i])
             seeds[i] = episode_seed(seats.run_seed, seats.first_env + int(i), episode)
@@ -227,7 +228,7 @@ def _deal(runs: Sequence[RunEnvs], envs_per_run: int, workers: int) -> list[list
     groups: list[_Seats] = []
     for p, run in enumerate(runs):
         bounds = np.linspace(0, envs_per_run, pieces + 1).astype(int).tolist()
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             offset = p * envs_per_run + first
             groups.append(_Seats(run.config, run.seed, first, offset, last - first))
     workers = min(workers, len(groups))

@@ -40,7 +40,7 @@ class Decoder(nn.Module):
             self.deconvolutions.append(deconvolution)
 
     def forward(self, embedding: Tensor) -> Tensor:
-        x = self.linear(embedding).unflatten(1, self.start_shape)
+        x: Tensor = self.linear(embedding).unflatten(1, self.start_shape)
         for deconvolution in self.deconvolutions:
             x = deconvolution(torch.relu(x))
         return x

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from idqn.config import AgentConfig
 from idqn.networks.decoder import Decoder
 from idqn.networks.encoder import Encoder, choose_layers
-from idqn.networks.memory import KeyValueMemory, make_values
+from idqn.networks.memory import KeyValueMemory, Recall, make_values
 from idqn.types import QOutput
 
 
@@ -47,7 +47,8 @@ class IDQN(nn.Module):
     def forward(self, observation: Tensor, decode: bool = True) -> QOutput:
         embedding = self.encoder(self.normalize(observation))
         reconstruction = self.decoder(embedding) if decode else None
-        return QOutput(embedding, *self.memory(embedding), reconstruction)
+        recall: Recall = self.memory(embedding)
+        return QOutput(embedding, **recall._asdict(), reconstruction=reconstruction)
 
 
 def build_network(

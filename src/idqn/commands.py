@@ -1,0 +1,273 @@
+"""What each command takes and does. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from idqn.config import Config, to_json, to_toml
+from idqn.errors import UserError
+from idqn.run_dir import DEFAULT_ROOT
+
+PresetName = Literal["paper", "authors", "quick"]
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """Print the resolved config, as TOML that --config reads back."""
+
+    envs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="ENV")] = ()
+    """Environment id."""
+    preset: PresetName = "paper"
+    """paper: the text, made sound; authors: what their code did; quick: small, for a CPU."""
+    config: Path | None = None
+    """TOML file laid over the preset; flags are laid over both."""
+    json: bool = False
+    """Print JSON, as saved in a run directory."""
+    tree: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Train every ENV x seed as one population, each run in its own directory."""
+
+    envs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="ENV")] = ()
+    """Environment ids: ALE/MsPacman-v5, idqn/MiniPacman-v0, or any Gymnasium id with image
+    observations and discrete actions."""
+    seeds: tuple[int, ...] | None = None
+    """One run per seed; default: the config's."""
+    preset: PresetName = "paper"
+    """paper: the text, made sound; authors: what their code did; quick: small, for a CPU."""
+    config: Path | None = None
+    """TOML file laid over the preset; flags are laid over both."""
+    name: str | None = None
+    """Name of the run directory; with several runs, what their names begin with."""
+    runs_dir: Path = DEFAULT_ROOT
+    """Where run directories are made."""
+    quiet: bool = False
+    """No progress."""
+    tree: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Continue a run exactly where its checkpoint left it, with the population it belongs to."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory."""
+    frames: int | None = None
+    """Train on to this many frames instead of the config's."""
+    checkpoint: str = "latest"
+    """latest, best, or a checkpoint's frames."""
+    device: str | None = None
+    """Change the device; the result is then no longer exact."""
+    alone: bool = False
+    """Leave the rest of the population behind."""
+    quiet: bool = False
+    """No progress."""
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """Play full games with a trained agent and measure them; stored in the run."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory."""
+    episodes: int = 100
+    """Games to play."""
+    sticky: float | None = None
+    """Probability of a repeated action (Atari), instead of the one in training."""
+    random: bool = False
+    """Also measure a random policy."""
+    checkpoint: str = "latest"
+    """latest, best, or a checkpoint's frames."""
+    seed: int | None = None
+    """Seed of the games' starts."""
+    device: str = "auto"
+    """cpu, cuda, cuda:N or auto."""
+
+
+@dataclass(frozen=True)
+class PlayOptions:
+    """Play one game and film it."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory."""
+    video: Path | None = None
+    """The film, .mp4 or .gif; default: videos/ in the run directory."""
+    seed: int | None = None
+    """Seed of the game's start."""
+    checkpoint: str = "latest"
+    """latest, best, or a checkpoint's frames."""
+    max_steps: int = 5_000
+    """Stop filming after this many agent steps."""
+
+
+@dataclass(frozen=True)
+class RunsOptions:
+    """List run directories with progress and scores."""
+
+    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = DEFAULT_ROOT
+    """Where to look."""
+
+
+def config(options: ConfigOptions) -> int:
+    config = options.tree
+    if options.envs:
+        config = config.replace(**{"env.id": options.envs[0]})
+    print(to_json(config) if options.json else to_toml(config), end="")
+    return 0
+
+
+def train(options: TrainOptions) -> int:
+    if not options.envs:
+        raise UserError("which environment? For example: idqn train idqn/MiniPacman-v0")
+    from idqn import console
+    from idqn import train as training
+
+    seeds = options.seeds or (options.tree.train.seed,)
+    pairs = [(env, seed) for env in options.envs for seed in seeds]
+    configs = [options.tree.replace(**{"env.id": e, "train.seed": s}) for e, s in pairs]
+    paths = [options.runs_dir / _run_name(options, env, seed, len(pairs)) for env, seed in pairs]
+    with console.TrainingDisplay(options.quiet) as display:
+        outcome = training.train(configs, paths, display)
+    return _report(outcome)
+
+
+def _run_name(options: TrainOptions, env: str, seed: int, runs: int) -> str:
+    game = env.split("/")[-1].split(":")[-1].rsplit("-v", 1)[0]
+    if options.name is None:
+        return f"{game}-{options.tree.agent.name}-s{seed}"
+    return options.name if runs == 1 else f"{options.name}-{game}-s{seed}"
+
+
+def resume(options: ResumeOptions) -> int:
+    from idqn import console
+    from idqn import train as training
+
+    with console.TrainingDisplay(options.quiet) as display:
+        outcome = training.resume(
+            options.run,
+            display,
+            frames=options.frames,
+            which=options.checkpoint,
+            device=options.device,
+            alone=options.alone,
+        )
+    return _report(outcome)
+
+
+def _report(outcome: Any) -> int:
+    from idqn import console
+
+    for warning in outcome.warnings:
+        console.warn(warning)
+    if outcome.stopped_by is not None:
+        print(f"stopped by {outcome.stopped_by}; checkpoint written at {outcome.frames:,} frames")
+        print(f"continue with: idqn resume {outcome.runs[0].path}")
+        return 0
+    rows = []
+    for run in outcome.runs:
+        row = run.last_metrics()
+        scores = [_number(row.get(f"return_{kind}_100")) for kind in ("last", "best")]
+        rows.append([str(run.path), f"{outcome.frames:,}", str(row.get("episodes", 0)), *scores])
+    console.print_table(["run", "frames", "episodes", "last 100", "best 100"], rows)
+    print(f"next: idqn eval {outcome.runs[0].path} --random")
+    print(f"      idqn play {outcome.runs[0].path} --video game.mp4")
+    return 0
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
+
+
+def evaluate(options: EvalOptions) -> int:
+    from idqn import checkpoint, console
+    from idqn.agent import load
+    from idqn.evaluate import EVALUATION_SEED, play_many, random_policy, summarize
+    from idqn.run_dir import RunDir
+    from idqn.system import resolve_device
+
+    run = RunDir.open(options.run)
+    frames = checkpoint.find(run, options.checkpoint)
+    agent = load(run.path, frames, str(resolve_device(options.device)))
+    env = agent.config.env
+    if options.sticky is not None:
+        env = dataclasses.replace(env, sticky_probability=options.sticky)
+    seed = EVALUATION_SEED if options.seed is None else options.seed
+    policies: dict[str, tuple[Any, int]] = {agent.config.agent.name: (agent.act, frames)}
+    if options.random:
+        policies["random"] = (random_policy(env, seed), 0)
+    rows = []
+    for name, (policy, trained) in policies.items():
+        episodes = play_many(policy, env, options.episodes, seed)
+        played = list(console.track(episodes, options.episodes, f"{name} plays {env.id}"))
+        result = summarize(played, env, name, trained, seed)
+        result.save(run)
+        low, high = result.interval
+        rows.append(
+            [
+                name,
+                f"{trained:,}",
+                str(result.episodes),
+                f"{result.mean:,.2f}",
+                f"{low:,.2f} to {high:,.2f}",
+                f"{result.median:,.2f}",
+                f"{result.std:,.2f}",
+                str(result.distinct),
+            ]
+        )
+    headings = ["policy", "frames", "episodes", "mean", "95 % interval", "median", "std"]
+    console.print_table([*headings, "distinct returns"], rows)
+    print(f"stored in {run.path / 'evaluation'}")
+    return 0
+
+
+def play(options: PlayOptions) -> int:
+    from idqn import checkpoint
+    from idqn.agent import load
+    from idqn.evaluate import EVALUATION_SEED
+    from idqn.film import film
+    from idqn.run_dir import RunDir
+
+    run = RunDir.open(options.run)
+    frames = checkpoint.find(run, options.checkpoint)
+    seed = EVALUATION_SEED if options.seed is None else options.seed
+    path = options.video or run.video(f"{frames:012d}-seed{seed}.mp4")
+    score, steps = film(load(run.path, frames), path, seed, options.max_steps)
+    print(f"return {score:,.1f} in {steps:,} steps; film: {path}")
+    return 0
+
+
+def runs(options: RunsOptions) -> int:
+    from idqn import console
+    from idqn.run_dir import find_runs
+
+    if not options.directory.is_dir():
+        raise UserError(f"there is no directory '{options.directory}'; train something first")
+    rows = []
+    for run in find_runs(options.directory):
+        config, metrics = run.config(), run.last_metrics()
+        frames = metrics.get("frames", 0)
+        scores = {
+            data["policy"]: data["mean"] for data in run.evaluations().values() if "mean" in data
+        }
+        rows.append(
+            [
+                str(run.path),
+                config.env.id,
+                config.agent.name,
+                str(config.train.seed),
+                f"{frames:,} ({100 * frames / config.train.frames:.0f} %)",
+                _number(metrics.get("return_last_100")),
+                _number(metrics.get("return_best_100")),
+                _number(scores.get(config.agent.name)),
+            ]
+        )
+    headings = ["run", "environment", "agent", "seed", "frames", "last 100", "best 100"]
+    console.print_table([*headings, "evaluated"], rows)
+    return 0

@@ -1,0 +1,261 @@
+"""A population in training: the one explicit state that holds everything a restart needs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from idqn import checkpoint
+from idqn.config import Config, field_names, to_dict
+from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
+from idqn.envs.registry import check_same_frames
+from idqn.errors import DivergenceError, UserError
+from idqn.learner import Learner
+from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans
+from idqn.replay import Replay
+from idqn.run_dir import RunDir
+from idqn.system import resolve_device, system_info
+from idqn.types import Step
+
+PER_RUN_FIELDS = frozenset(
+    {
+        "train.seed",
+        "train.discount",
+        "train.clip_rewards",
+        "loss.bellman",
+        "loss.distributional",
+        "loss.reconstruction",
+        "loss.diversity",
+        "optimizer.learning_rate",
+        "agent.exploration_factor",
+        "agent.value_min",
+        "agent.value_max",
+        "agent.value_spacing",
+        "agent.key_init_std",
+        "agent.linear_init_std",
+        "env.id",
+        "env.max_pool",
+        "env.noop_max",
+        "env.fire_on_reset",
+        "env.sticky_probability",
+        "env.full_action_space",
+        "env.max_episode_frames",
+    }
+)
+"""Fields in which the runs of one population may differ; the others shape the shared program."""
+
+
+class Training:
+    """A population in training."""
+
+    def __init__(self, configs: list[Config]) -> None:
+        _check_population(configs)
+        self.configs = configs
+        self.config = config = configs[0]  # for what all runs share
+        self.device = resolve_device(config.system.device)
+        assert config.system.threads is not None
+        torch.set_num_threads(config.system.threads)
+        specs = [describe(c.env) for c in configs]
+        check_same_frames(specs, [c.env.id for c in configs])
+        seeds = [c.train.seed for c in configs]
+        envs = config.train.envs
+
+        shape = specs[0].observation_shape(config.env.frame_stack)
+        actions = [spec.num_actions for spec in specs]
+        self.learner = Learner(configs, shape, actions, self.device)
+        self.replay = Replay(
+            config.replay.transitions,
+            specs[0].frame_shape,
+            config.env.frame_stack,
+            envs,
+            seeds,
+            self.device,
+        )
+        self.envs = VectorEnv(
+            [RunEnvs(c.env, c.train.seed) for c in configs], envs, config.system.workers
+        )
+        self.statistics = [EpisodeStatistics(envs) for _ in configs]
+        self.means = UpdateMeans()
+        self.steps = 0  # agent steps of each run
+        self.runs: list[RunDir] = []
+        self.writers: list[MetricsWriter] = []
+        self.warnings: list[str] = []
+        self._best: list[float | None] = [None for _ in configs]
+        self._elapsed = 0.0
+        self._began = time.monotonic()
+        self._last_log = (0, 0.0)
+
+    @property
+    def frames(self) -> int:
+        """Emulator frames of each run."""
+        return self.steps * self.config.env.frame_skip
+
+    def create(self, paths: list[Path]) -> None:
+        """Begin in new run directories."""
+        self.runs = RunDir.create_all(paths, self.configs, system_info(self.device))
+        self.writers = [MetricsWriter(run) for run in self.runs]
+        self.replay.start(self.envs.start())
+
+    def restore(self, runs: list[RunDir], frames: int) -> None:
+        """Continue from the checkpoints at `frames`."""
+        saved = [checkpoint.load(run, frames) for run in runs]
+        try:
+            for run, own in enumerate(saved):
+                self.learner.load(run, own.weights, own.training)
+                self.replay.load_state(run, own.replay)
+                self.statistics[run].load_state(own.state["statistics"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"the checkpoint at {frames:,} frames of '{runs[run].path}' does not fit its "
+                f"config.json: it comes from another run"
+            ) from error
+        common = saved[0].state
+        self.steps, self.learner.updates = common["steps"], common["updates"]
+        self.means.load_states([own.training for own in saved], common["means"], self.device)
+        self._best = [own.state["best_checkpoint_score"] for own in saved]
+        self._elapsed = common["elapsed_s"]
+        self._last_log = (self.frames, self._elapsed)
+        self._restore_envs(saved)
+        self.runs = runs
+        self.writers = [
+            MetricsWriter(run, own.state["metrics_bytes"], frames)
+            for run, own in zip(runs, saved, strict=True)
+        ]
+
+    def learnable(self, step: Step) -> Step:
+        """The step as replay should see it."""
+        if self.config.train.bootstrap_on_truncation:
+            return step
+        over = step.terminated | step.truncated
+        return step._replace(terminated=over, truncated=np.zeros_like(over))
+
+    def log(self) -> list[dict[str, Any]]:
+        """Write one row of metrics per run and start new means."""
+        rows = self._checked_means()
+        elapsed = self._elapsed_now()
+        frames_before, elapsed_before = self._last_log
+        rate = (self.frames - frames_before) / max(elapsed - elapsed_before, 1e-9)
+        for run, row in enumerate(rows):
+            rows[run] = {
+                "frames": self.frames,
+                "agent_steps": self.steps,
+                "updates": self.learner.updates,
+                **self.statistics[run].row(),
+                **row,
+                "time/elapsed_s": round(elapsed, 3),
+                "time/frames_per_s": round(rate, 1),
+            }
+            self.writers[run].write(rows[run])
+        self.means.clear()
+        self._last_log = (self.frames, elapsed)
+        return rows
+
+    def save(self) -> None:
+        """Write a checkpoint of every run, unless the numbers have gone bad."""
+        self._checked_means()
+        positions = self.envs.positions()
+        for number, run in enumerate(self.runs):
+            score = self.statistics[number].last_mean
+            known = self._best[number]
+            best = (
+                score is not None
+                and self.statistics[number].best is not None
+                and (known is None or score > known)
+            )
+            if best:
+                self._best[number] = score
+            checkpoint.save(run, self.frames, self._checkpoint(number, positions))
+            if best:
+                checkpoint.mark_best(run, self.frames)
+        for run in self.runs:  # only once all have the new one: resuming needs a common one
+            checkpoint.prune(run, self.config.system.keep_checkpoints)
+
+    def __enter__(self) -> Training:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.envs.close()
+        for writer in self.writers:
+            writer.close()
+
+    def _checkpoint(self, run: int, positions: EnvPositions) -> checkpoint.Checkpoint:
+        envs = self.config.train.envs
+        own = slice(run * envs, (run + 1) * envs)
+        logs = positions.actions[own]
+        return checkpoint.Checkpoint(
+            weights=self.learner.weights(run),
+            training=self.learner.state(run)
+            | self.means.state(run)
+            | {"env_actions": torch.from_numpy(np.concatenate(logs).astype(np.int32))},
+            replay=self.replay.state(run),
+            state={
+                "frames": self.frames,
+                "steps": self.steps,
+                "updates": self.learner.updates,
+                "means": self.means.count,
+                "statistics": self.statistics[run].state(),
+                "best_checkpoint_score": self._best[run],
+                "metrics_bytes": self.writers[run].length,
+                "elapsed_s": self._elapsed_now(),
+                "env_episodes": positions.episode[own].tolist(),
+                "env_action_counts": [len(log) for log in logs],
+                "population": [member.name for member in self.runs],
+            },
+        )
+
+    def _restore_envs(self, saved: list[checkpoint.Checkpoint]) -> None:
+        """Rebuild the environments from their seeds and the actions since."""
+        episodes: list[int] = []
+        logs: list[Any] = []
+        for own in saved:
+            episodes += own.state["env_episodes"]
+            ends = np.cumsum(own.state["env_action_counts"])[:-1]
+            logs += np.split(own.training["env_actions"].numpy().astype(np.uint16), ends)
+        frame = self.envs.start(EnvPositions(np.array(episodes, np.int64), logs))
+        newest = self.replay.observation()[:, :, -frame.shape[1] :].cpu().numpy()
+        if not np.array_equal(newest.reshape(frame.shape), frame):
+            self.warnings.append(
+                "the environments did not come back to where they were: they are not "
+                "deterministic given their seed. Training goes on with new episodes, and will "
+                "not be identical to a run that was never stopped"
+            )
+            self.replay.start(frame)
+
+    def _checked_means(self) -> list[dict[str, Any]]:
+        try:
+            return list(self.means.rows(len(self.configs)))
+        except DivergenceError as error:
+            kept = checkpoint.complete(self.runs[0])
+            last = (
+                f"the last good checkpoint is at {kept[-1]:,} frames" if kept else "none is saved"
+            )
+            raise DivergenceError(
+                f"{error} before {self.frames:,} frames; {last}. Try a lower "
+                f"--optimizer.learning-rate, --train.clip-rewards, or a wider --agent.value-min "
+                f"and --agent.value-max"
+            ) from error
+
+    def _elapsed_now(self) -> float:
+        return self._elapsed + time.monotonic() - self._began
+
+
+def _check_population(configs: list[Config]) -> None:
+    for name in field_names():
+        if name in PER_RUN_FIELDS:
+            continue
+        values = [_field(config, name) for config in configs]
+        for value in values:
+            if value != values[0]:
+                raise UserError(
+                    f"the runs of one population must agree in {name}, got {values[0]!r} and "
+                    f"{value!r}; train them separately"
+                )
+
+
+def _field(config: Config, dotted: str) -> Any:
+    group, name = dotted.split(".")
+    return to_dict(config)[group][name]

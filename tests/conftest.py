@@ -1,0 +1,35 @@
+"""Two cores are shared by many tests: one torch thread each, so that they do not fight."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from idqn.config import Config
+from idqn.presets import preset
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def tiny() -> Config:
+    """A MiniPacman run that trains for a second or two and touches everything."""
+    return preset("quick", "idqn/MiniPacman-v0").replace(
+        **{
+            "train.frames": 600,
+            "train.envs": 4,
+            "train.target_sync_steps": 100,
+            "agent.embedding_size": 16,
+            "agent.keys": 5,
+            "env.frame_height": 11,
+            "env.frame_width": 11,
+            "env.max_episode_frames": 15,
+            "replay.transitions": 300,
+            "replay.batch_size": 8,
+            "replay.learning_starts_steps": 100,
+            "system.threads": 1,
+            "system.device": "cpu",
+            "system.log_every_frames": 100,
+            "system.checkpoint_every_frames": 200,
+        }
+    )

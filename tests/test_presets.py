@@ -1,0 +1,132 @@
+"""The presets hold what docs/paper.md's table says of the text and of the authors' code."""
+
+from typing import Any
+
+import pytest
+
+from idqn.config import Config, EnvConfig, field_names, from_dict, to_dict
+from idqn.errors import UserError
+from idqn.presets import PRESETS, preset
+
+PONG = "ALE/Pong-v5"
+
+# row of the table, field, preset paper, preset authors
+TABLE: list[tuple[str, str, Any, Any]] = [
+    ("values: N", "agent.keys", 20, 20),
+    ("values: spacing", "agent.value_spacing", "linspace", "linspace"),
+    ("values: from", "agent.value_min", -25.0, -25.0),
+    ("values: to", "agent.value_max", 25.0, 25.0),
+    ("λ_exp", "agent.exploration_factor", 0.01, 0.001),
+    ("distributional loss", "loss.distributional_log_epsilon", 0.0, 1e-6),
+    ("Bellman loss", "loss.bellman_kind", "smooth_l1", "smooth_l1"),
+    ("Bellman target", "train.bootstrap", "double", "double"),
+    ("diversity rows", "loss.diversity_rows", "chosen", "all"),
+    ("diversity divided by batch", "loss.diversity_per_sample", True, True),
+    ("λ1", "loss.bellman", 1.0, 1.0),
+    ("λ2", "loss.distributional", 1.0, 1.0),
+    ("λ3", "loss.reconstruction", 0.05, 0.01),
+    ("λ4", "loss.diversity", 0.01, 0.1),
+    ("mean pixel image", "agent.subtract_mean_image", True, True),
+    ("init: linear", "agent.linear_init_std", 0.1, 0.1),
+    ("init: keys", "agent.key_init_std", 0.1, 1.0),
+    ("gradient clip: norm", "optimizer.clip_norm", 10.0, 10.0),
+    ("gradient clip: of what", "optimizer.clip_scope", "global", "layer"),
+    ("learning rate", "optimizer.learning_rate", 2.5e-4, 2.5e-4),
+    ("learning rate: β1", "optimizer.beta1", 0.9, 0.9),
+    ("learning rate: β2", "optimizer.beta2", 0.999, 0.999),
+    ("learning rate: schedule", "optimizer.halve_every_steps", None, 2_000_000),
+    ("learning rate: floor", "optimizer.min_learning_rate", 1e-6, 1e-6),
+    ("replay", "replay.transitions", 10_000, 10_000),
+    ("start", "replay.learning_starts_steps", 10_000, 10_000),
+    ("train", "train.train_every_steps", 4, 4),
+    ("target sync", "train.target_sync_steps", 1_000, 1_000),
+    ("rewards", "train.clip_rewards", False, False),
+    ("10M frames", "train.frames", 10_000_000, 40_000_000),
+    ("10M frames: skip", "env.frame_skip", 4, 4),
+    ("fire", "env.fire_on_reset", True, True),
+    ("no-ops", "env.noop_max", 30, 30),
+    ("stickiness", "env.sticky_probability", 0.0, 0.0),
+    ("time limit", "train.bootstrap_on_truncation", True, False),
+    ("stack: all 4 frames", "env.frame_stack", 4, 4),
+    ("grey 84x84: height", "env.frame_height", 84, 84),
+    ("grey 84x84: width", "env.frame_width", 84, 84),
+    ("grey 84x84: colour", "env.color", False, False),
+]
+
+
+def value_of(config: Config, dotted: str) -> Any:
+    group, name = dotted.split(".")
+    return to_dict(config)[group][name]
+
+
+@pytest.mark.parametrize(
+    ("dotted", "paper", "authors"),
+    [row[1:] for row in TABLE],
+    ids=[row[0] for row in TABLE],
+)
+def test_table(dotted: str, paper: Any, authors: Any) -> None:
+    assert value_of(preset("paper", PONG), dotted) == paper
+    assert value_of(preset("authors", PONG), dotted) == authors
+
+
+def test_authors_differ_from_paper_only_where_the_table_says() -> None:
+    paper, authors = preset("paper", PONG), preset("authors", PONG)
+
+    differing = {n for n in field_names() if value_of(paper, n) != value_of(authors, n)}
+
+    assert differing == {row[1] for row in TABLE if row[2] != row[3]}
+
+
+def test_paper_is_the_default() -> None:
+    assert preset("paper", PONG) == Config(env=EnvConfig(id=PONG))
+
+
+@pytest.mark.parametrize("env_id", [PONG, "idqn/MiniPacman-v0"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_valid_and_for_the_environment_asked(name: str, env_id: str) -> None:
+    config = preset(name, env_id)
+
+    assert config.env.id == env_id
+    assert from_dict(to_dict(config)) == config
+
+
+def test_other_environments_are_taken_as_they_are() -> None:
+    env = preset("paper", "idqn/MiniPacman-v0").env
+
+    assert env == EnvConfig(
+        id="idqn/MiniPacman-v0",
+        frame_height=None,
+        frame_width=None,
+        color=False,
+        frame_stack=2,
+        frame_skip=1,
+        max_pool=False,
+        noop_max=0,
+        fire_on_reset=False,
+        sticky_probability=0.0,
+        full_action_space=False,
+        max_episode_frames=None,
+    )
+
+
+def test_quick_trains_within_its_few_frames() -> None:
+    config = preset("quick", "idqn/MiniPacman-v0")
+
+    steps = config.train.frames // config.env.frame_skip
+    assert config.train.frames < preset("paper", PONG).train.frames / 100
+    assert config.replay.learning_starts_steps < steps / 2
+    assert config.system.checkpoint_every_frames < config.train.frames
+
+
+def test_quick_for_atari_still_learns() -> None:
+    config = preset("quick", PONG)
+
+    assert config.replay.learning_starts_steps < config.train.frames // config.env.frame_skip
+
+
+def test_unknown_preset_names_the_nearest_and_all() -> None:
+    with pytest.raises(UserError, match=r"'papr'.*did you mean 'paper'") as caught:
+        preset("papr", PONG)
+
+    for name in PRESETS:
+        assert name in str(caught.value)

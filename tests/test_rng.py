@@ -1,0 +1,143 @@
+"""Random numbers as a function of (seed, counter), against plain Python integers."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from idqn import rng
+from idqn.rng import random_bits, random_index
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def mix(x: int) -> int:
+    """SplitMix64's finaliser on an unsigned 64-bit integer."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def expected_bits(seed: int, counter: int, count: int) -> list[int]:
+    stream = mix(mix((seed + GOLDEN) & MASK) ^ (counter & MASK))
+    return [mix((stream + lane * GOLDEN) & MASK) >> 32 for lane in range(1, count + 1)]
+
+
+def bits(seed: int, counter: int, count: int) -> list[int]:
+    drawn: list[int] = random_bits(torch.tensor([seed]), torch.tensor([counter]), count)[0].tolist()
+    return drawn
+
+
+def index(seed: Tensor, counter: Tensor, count: int, size: int) -> np.ndarray:
+    return random_index(seed, counter, count, torch.full_like(seed, size)).numpy()
+
+
+def chi_square(drawn: np.ndarray, cells: int) -> float:
+    counts = np.bincount(drawn.ravel(), minlength=cells)
+    assert len(counts) == cells
+    mean = drawn.size / cells
+    return float(((counts - mean) ** 2 / mean).sum())
+
+
+def test_the_reference_is_splitmix64() -> None:
+    # the published sequence of SplitMix64 from the seed 1234567
+    assert [mix((1234567 + n * GOLDEN) & MASK) for n in range(1, 6)] == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 2**31 - 1, 2**63 - 1, -1, -(2**63)])
+@pytest.mark.parametrize("counter", [0, 1, 2_500_000, 2**63 - 1])
+def test_bits_equal_the_reference(seed: int, counter: int) -> None:
+    assert bits(seed, counter, 40) == expected_bits(seed, counter, 40)
+
+
+def test_bits_are_32_bits_wide() -> None:
+    drawn = random_bits(torch.arange(50), torch.arange(50), 200)
+
+    assert drawn.dtype == torch.int64
+    assert drawn.shape == (50, 200)
+    assert drawn.min() >= 0
+    assert drawn.max() < 2**32
+    # of 10,000 draws, each of the 32 bits is set in half: 5000 ± 6 standard deviations of 50
+    for bit in range(32):
+        assert 4_700 < int(((drawn >> bit) & 1).sum()) < 5_300
+
+
+def test_index_scales_bits_to_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = torch.tensor([[0, 2**31, 2**32 - 1]] * 4)
+    monkeypatch.setattr(rng, "random_bits", lambda *_: edges)
+    size = torch.tensor([1, 10, 10_000, 2**31 - 1])
+
+    # bits · size / 2^32, rounded down: 0, half of size, and just below size
+    assert random_index(size, size, 3, size).tolist() == [
+        [0, 0, 0],
+        [0, 5, 9],
+        [0, 5_000, 9_999],
+        [0, 1_073_741_823, 2_147_483_646],
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
+def test_index_covers_all_below_size_and_never_size(size: int) -> None:
+    drawn = index(torch.tensor([3]), torch.tensor([11]), 20 * size + 20_000, size)
+
+    assert set(drawn.ravel().tolist()) == set(range(size))
+
+
+@pytest.mark.parametrize("along", ["draws", "counters", "seeds"])
+def test_index_is_uniform_along(along: str) -> None:
+    total, cells = 12_800, 64
+    zeros, numbers = torch.zeros(total, dtype=torch.int64), torch.arange(total)
+    if along == "draws":
+        drawn = index(torch.tensor([5]), torch.tensor([9]), total, cells)
+    elif along == "counters":
+        drawn = index(zeros, numbers, 1, cells)
+    else:
+        drawn = index(numbers, zeros, 1, cells)
+
+    # 63 degrees of freedom: mean 63, standard deviation √126 = 11.2; four of them either way
+    assert 18 < chi_square(drawn, cells) < 108
+
+
+def test_neighbouring_draws_are_independent() -> None:
+    drawn = index(torch.tensor([1]), torch.tensor([0]), 12_801, 8)[0]
+    following = index(torch.tensor([1]), torch.tensor([1]), 12_801, 8)[0]
+
+    assert 18 < chi_square(drawn[:-1] * 8 + drawn[1:], 64) < 108  # draw n and n+1
+    assert 18 < chi_square(drawn * 8 + following, 64) < 108  # update t and t+1
+
+
+def test_each_seed_and_counter_has_its_own_stream() -> None:
+    streams = {tuple(bits(seed, counter, 3)) for seed in range(15) for counter in range(15)}
+
+    assert len(streams) == 15 * 15
+
+
+def test_a_stream_in_a_population_is_the_stream_alone() -> None:
+    seeds, counters = torch.tensor([4, 0, 4, 99]), torch.tensor([7, 7, 8, 0])
+    sizes = torch.tensor([10, 1_000, 3, 64])
+
+    together = random_index(seeds, counters, 50, sizes)
+
+    for run in range(4):
+        own = slice(run, run + 1)
+        alone = random_index(seeds[own], counters[own], 50, sizes[own])
+        assert torch.equal(together[own], alone)
+
+
+def test_a_longer_draw_starts_as_the_shorter_one() -> None:
+    assert bits(3, 5, 100)[:32] == bits(3, 5, 32)
+
+
+def test_global_torch_seed_has_no_say() -> None:
+    torch.manual_seed(1)
+    before = bits(3, 5, 10)
+    torch.manual_seed(2)
+
+    assert bits(3, 5, 10) == before
