@@ -6,6 +6,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,7 +110,7 @@ def _parse_with_config(options: type[T], command: str, arguments: list[str]) -> 
 
 def _peek(arguments: list[str], flag: str) -> str | None:
     """The value of a flag before everything is parsed."""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in pairwise([*arguments, ""]):
         if word == flag:
             return following
         if word.startswith(flag + "="):

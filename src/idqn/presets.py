@@ -56,11 +56,12 @@ _AUTHORS = {
 }
 
 _QUICK = {
-    "train.frames": 16_000,
+    "train.frames": 14_000,
     "train.target_sync_steps": 500,
     "agent.embedding_size": 64,
     "replay.transitions": 20_000,
     "replay.learning_starts_steps": 1_000,
+    "system.threads": 1,  # networks this small gain nothing from more
     "system.log_every_frames": 1_000,
     "system.checkpoint_every_frames": 8_000,
 }

@@ -32,10 +32,11 @@ class Replay:
         runs = len(seeds)
         self.capacity, self.stack, self.runs, self.envs = capacity, frame_stack, runs, envs
         self.device = device
-        # A transition's oldest frame is up to k+1 steps of all environments older than its
-        # newest. An eighth more leaves room for the extra frames of truncated episodes; if they
-        # are still more frequent, `_forget` drops the transitions that lost a frame.
-        self.ring = capacity + capacity // 8 + (frame_stack + 2) * envs
+        # A transition's frames span k+1 steps of all environments, which write two frames each
+        # where episodes are truncated: so much is always kept. An eighth more leaves room for
+        # the extra frames of truncated episodes; if they are still more frequent, `_forget`
+        # drops the transitions that lost a frame.
+        self.ring = capacity + capacity // 8 + 2 * (frame_stack + 1) * envs
         self.frames = torch.zeros(
             (runs, 1 + self.ring, *frame_shape), dtype=torch.uint8, device=device
         )
@@ -114,16 +115,18 @@ class Replay:
 
     def mean_observation(self, chunk: int = 256) -> Tensor:
         """The mean of all live observations of each run, [P, C, H, W]; exact, in any order."""
-        size = len(self)
+        live = self.written - self.oldest  # [P]: truncations cost some runs more than others
         channels = self.stack * self.frames.shape[2]
         total = torch.zeros(
             (self.runs, channels, *self.frames.shape[3:]), dtype=torch.int64, device=self.device
         )
-        for start in range(0, size, chunk):
-            ever = self.oldest[:, None] + np.arange(start, min(start + chunk, size))
-            slots = self.slots[self._run, self._to_device(ever % self.capacity)]
-            total += self._gather(slots[:, :, :-1]).sum(1, dtype=torch.int64)
-        return (total.double() / size).float()
+        for run in range(self.runs):
+            for start in range(0, live[run], chunk):
+                ever = self.oldest[run] + np.arange(start, min(start + chunk, live[run]))
+                slots = self.slots[run, self._to_device(ever % self.capacity), :-1]  # [n, k]
+                pixels = self.frames[run, slots.long()].flatten(1, 2)  # [n, C, H, W]
+                total[run] += pixels.sum(0, dtype=torch.int64)
+        return (total.double() / self._to_device(live)[:, None, None, None]).float()
 
     def state(self, run: int) -> dict[str, Tensor]:
         """Everything about one run's replay, for a checkpoint."""

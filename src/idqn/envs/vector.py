@@ -10,11 +10,12 @@ import multiprocessing
 import os
 import signal
 import traceback
-import weakref
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection
+from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,8 +79,11 @@ class VectorEnv:
         self._logs = [array("H") for _ in range(self.count)]
         self._worker_pipes: list[Connection] = []
         self._processes: list[Any] = []
-        # also at exit: workers ignore SIGTERM, so that whoever forgets `close` would wait for ever
-        self._dismiss = weakref.finalize(self, _dismiss, self._worker_pipes, self._processes)
+        # Also at exit, and with a priority, so that it comes before multiprocessing sends SIGTERM,
+        # which workers ignore, and waits: whoever forgets `close` would wait for ever.
+        self._dismiss = Finalize(
+            self, _dismiss, (self._worker_pipes, self._processes), exitpriority=0
+        )
         self._local: _Crew | None = None
         if workers == 0:
             raw = _allocate(self.count, self.frame_shape)
@@ -95,8 +99,7 @@ class VectorEnv:
         self._logs = [array("H", log.tolist()) for log in positions.actions]
         if self._local is not None:
             self._local.start(positions)
-        for pipe in self._worker_pipes:
-            pipe.send(positions)
+        self._tell(positions)
         self._wait()
         return self._arrays.frame
 
@@ -105,8 +108,7 @@ class VectorEnv:
         self._arrays.action[:] = actions
         for log, action in zip(self._logs, actions.tolist(), strict=True):
             log.append(action)
-        for pipe in self._worker_pipes:
-            pipe.send(None)
+        self._tell(None)
 
     def recv(self) -> Step:
         """The answer to `send`, in memory that the next `send` overwrites."""
@@ -157,6 +159,11 @@ class VectorEnv:
             theirs.close()
             self._worker_pipes.append(ours)
             self._processes.append(process)
+
+    def _tell(self, message: EnvPositions | None) -> None:
+        for pipe in self._worker_pipes:
+            with suppress(ConnectionError):  # the worker has ended; `_wait` will say why
+                pipe.send(message)
 
     def _wait(self) -> None:
         for pipe in self._worker_pipes:

@@ -1,0 +1,248 @@
+"""The command line as a user meets it: what works, and what one line says when it does not."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+from idqn import checkpoint, cli
+from idqn.config import Config, from_dict, to_toml
+from idqn.run_dir import RunDir
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # what main sets must not leak out
+
+
+@pytest.fixture
+def short(tiny: Config) -> Config:
+    Path("short.toml").write_text(to_toml(tiny.replace(**{"train.frames": 200})))
+    return tiny
+
+
+TRAIN = ["train", "idqn/MiniPacman-v0", "--config", "short.toml", "--quiet"]
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(list(arguments))
+    return int(exit_.value.code or 0)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line printed for bad input."""
+    capsys.readouterr()
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("idqn: error: ")
+    assert err.count("\n") == 1, err
+    return err
+
+
+def test_train_eval_play_runs_and_resume(short: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*TRAIN, "--seeds", "0", "1") == 0
+    out = capsys.readouterr().out
+    assert "runs/MiniPacman-idqn-s0" in out
+    assert "runs/MiniPacman-idqn-s1" in out
+    assert "next: idqn eval runs/MiniPacman-idqn-s0" in out
+
+    assert run("eval", "MiniPacman-idqn-s0", "--episodes", "5", "--random") == 0
+    out = capsys.readouterr().out
+    for heading in ("mean", "median", "std", "95 % interval", "distinct returns", "random"):
+        assert heading in out
+    files = list(Path("runs/MiniPacman-idqn-s0/evaluation").glob("*.json"))
+    stored = {data["policy"]: data for data in (json.loads(f.read_text()) for f in files)}
+    assert stored.keys() == {"idqn", "random"}
+    assert stored["idqn"]["episodes"] == len(stored["idqn"]["returns"]) == 5
+    assert stored["idqn"]["frames_trained"] == 200
+
+    assert run("play", "runs/MiniPacman-idqn-s0", "--video", "game.mp4") == 0
+    assert b"ftyp" in Path("game.mp4").read_bytes()[:12]
+
+    assert run("runs") == 0
+    out = capsys.readouterr().out
+    assert "idqn/MiniPacman-v0" in out
+    assert "200 (100 %)" in out
+
+    assert run("resume", "runs/MiniPacman-idqn-s1", "--frames", "300", "--quiet") == 0
+    for seed in (0, 1):  # the population goes on together
+        assert checkpoint.complete(RunDir(Path(f"runs/MiniPacman-idqn-s{seed}")))[-1] == 300
+    assert RunDir(Path("runs/MiniPacman-idqn-s1")).config().train.frames == 300
+
+
+def test_config_prints_what_flags_and_files_make(
+    capsys: pytest.CaptureFixture[str], short: Config
+) -> None:
+    flags = ["--agent", "idqn", "--agent.keys", "7", "--loss.reconstruction", "0.5"]
+    more = ["--frames", "1_000", "--device", "cpu", "--env.color", "--env.frame-height", "None"]
+    assert run("config", "ALE/Pong-v5", "--preset", "authors", *flags, *more) == 0
+    config = from_dict(tomllib.loads(capsys.readouterr().out))
+    assert config.env.id == "ALE/Pong-v5"
+    assert (config.agent.keys, config.loss.reconstruction) == (7, 0.5)
+    assert (config.train.frames, config.system.device) == (1000, "cpu")
+    assert config.env.color
+    assert config.env.frame_height is None
+    assert config.loss.diversity_rows == "all"  # from the preset
+    assert run("config", "idqn/MiniPacman-v0", "--config", "short.toml", "--json") == 0
+    printed = from_dict(json.loads(capsys.readouterr().out))
+    assert printed.agent.keys == short.agent.keys
+    assert printed.train.frames == 200
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = (
+        "import sys\nfrom idqn.cli import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'gymnasium', 'ale_py', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    for arguments in (["--help"], ["train", "--help"], ["config", "ALE/Pong-v5"], ["--version"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_help_lists_the_config_under_its_presets_values(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("train", "--preset", "authors", "--help") == 0
+    out = capsys.readouterr().out
+    assert "--agent {idqn}" in out
+    assert "--loss.reconstruction" in out
+    assert "(default: 40000000)" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("trian", "unknown command 'trian'; did you mean 'train'?"),
+        ("train", "which environment? For example: idqn train idqn/MiniPacman-v0"),
+        ("train ALE/MsPackman-v5", "did you mean 'ALE/MsPacman-v5'"),
+        ("train MsPacman", "did you mean 'ALE/MsPacman-v5'"),
+        ("train idqn/MiniPacmann-v0", "did you mean 'idqn/MiniPacman-v0'"),
+        ("train CartPole-v1", "images are needed: HxW or HxWxC, uint8 or bool"),
+        ("train Pendulum-v1", "needs discrete actions"),
+        ("train ALE/Pong-v5 --agent.kyes 3", "did you mean '--agent.keys'"),
+        ("train ALE/Pong-v5 --loss.reconstrution 1", "did you mean '--loss.reconstruction'"),
+        ("train ALE/Pong-v5 --agent.keys 1", "agent.keys must be at least 2"),
+        ("train ALE/Pong-v5 --agent.value-min 30", "value_min must be below agent.value_max"),
+        ("train ALE/Pong-v5 --replay.batch-size 20000", "between 1 and replay.transitions"),
+        ("train ALE/Pong-v5 --config none.toml", "there is no config file 'none.toml'"),
+        ("train ALE/Pong-v5 --preset papper", "unknown preset 'papper'; did you mean 'paper'?"),
+        ("train ALE/Pong-v5 --device tpu", "unknown device 'tpu'; use cpu, cuda"),
+        ("train ALE/Pong-v5 idqn/MiniPacman-v0", "Atari (ALE/...) only"),
+        ("train ALE/Pong-v5 --env.frame-height 20", "too small for the 'nature' encoder"),
+        ("eval nowhere", "there is no run 'nowhere'"),
+        ("resume nowhere", "there is no run 'nowhere'"),
+        ("play nowhere", "there is no run 'nowhere'"),
+        ("runs nowhere", "there is no directory 'nowhere'"),
+        ("eval", "RUN"),
+    ],
+)
+def test_bad_input_gets_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: str, expected: str
+) -> None:
+    if arguments == "train ALE/Pong-v5 --env.frame-height 20":
+        arguments += " --agent.encoder nature"
+    if arguments == "eval":  # the parser's own message is longer
+        assert run("eval") == 2
+        assert expected in capsys.readouterr().err
+        return
+    assert expected in refusal(capsys, *arguments.split())
+    assert not Path("runs").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_missing_gpu(capsys: pytest.CaptureFixture[str], short: Config) -> None:
+    assert "torch sees 0 CUDA devices; use --device cpu" in refusal(
+        capsys, *TRAIN, "--device", "cuda"
+    )
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[agent]\nkyes = 3", "unknown key 'agent.kyes'; did you mean 'agent.keys'"),
+        ("[agent]\nkeys = 'many'", "'agent.keys' must be an integer, got 'many'"),
+        ("[agent", "is not valid TOML"),
+        ("agent = 3", "'agent' must be a table of fields, got 3"),
+        ("[loss]\nbellman_kind = 'huber'", "must be one of 'smooth_l1', 'squared', got 'huber'"),
+    ],
+)
+def test_bad_config_files(capsys: pytest.CaptureFixture[str], text: str, expected: str) -> None:
+    Path("bad.toml").write_text(text)
+    assert expected in refusal(capsys, "train", "ALE/Pong-v5", "--config", "bad.toml")
+
+
+def test_an_existing_run_is_never_overwritten(
+    short: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*TRAIN, "--name", "mine") == 0
+    before = {p: p.stat().st_mtime_ns for p in Path("runs").rglob("*")}
+    assert "is a run already; continue it with `idqn resume" in refusal(
+        capsys, *TRAIN, "--name", "mine"
+    )
+    assert {p: p.stat().st_mtime_ns for p in Path("runs").rglob("*")} == before
+    Path("game.gif").write_text("precious")
+    assert "exists already" in refusal(capsys, "play", "mine", "--video", "game.gif")
+    assert "films end in .mp4 or .gif" in refusal(capsys, "play", "mine", "--video", "game.xyz")
+    assert "episodes must be at least 1" in refusal(capsys, "eval", "mine", "--episodes", "0")
+    assert "sticky_probability works for Atari" in refusal(
+        capsys, "eval", "mine", "--sticky", "0.25"
+    )
+    assert "has no checkpoint '7'" in refusal(capsys, "eval", "mine", "--checkpoint", "7")
+
+
+def test_damaged_and_foreign_checkpoints(short: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*TRAIN, "--name", "mine") == 0
+    folder = RunDir(Path("runs/mine")).checkpoint(200)
+    weights = folder / "weights.safetensors"
+    good = weights.read_bytes()
+    flipped = bytearray(good)
+    flipped[len(good) // 2] ^= 4
+    for bad in (good[:-5], bytes(flipped), b""):
+        weights.write_bytes(bad)
+        for command in ("eval", "resume", "play"):
+            assert "is damaged: weights.safetensors" in refusal(capsys, command, "mine")
+    weights.write_bytes(good)
+    seal = json.loads((folder / "COMPLETE").read_text())
+    (folder / "COMPLETE").write_text(json.dumps(seal | {"format": "something"}))
+    assert "is not an idqn checkpoint" in refusal(capsys, "resume", "mine")
+    (folder / "COMPLETE").write_text(json.dumps(seal))
+
+    # a whole checkpoint of another run
+    assert run(*TRAIN, "--name", "other", "--agent.keys", "9") == 0
+    Path("runs/other/config.json").write_bytes(Path("runs/mine/config.json").read_bytes())
+    for command in ("eval", "resume"):
+        assert "another run" in refusal(capsys, command, "other")
+
+
+def test_a_full_disk_during_training(
+    short: Config, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*TRAIN, "--name", "mine") == 0
+    honest = os.fsync
+
+    def full(descriptor: int) -> None:
+        if os.fstat(descriptor).st_size > 10_000:  # anything larger than a JSON file
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        honest(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        message = refusal(capsys, "resume", "mine", "--frames", "400", "--quiet")
+    assert "No space left on device; the last good one is at 200 frames" in message
+    assert checkpoint.complete(RunDir(Path("runs/mine"))) == [200]
