@@ -32,12 +32,13 @@ def film(agent: Agent, path: Path, seed: int, max_steps: int) -> tuple[float, in
     try:
         writer: Any
         with imageio.get_writer(path, fps=fps, **options) as writer:
-            for moment in play(lambda batch: agent.act(batch), env, seed):
+            for moment in play(agent.act, env, seed):
                 writer.append_data(_enlarged(moment.screen))
                 score += moment.reward
                 steps += 1
                 if steps >= max_steps:
                     break
+            writer.append_data(_enlarged(env.screen()))
     finally:
         env.close()
     return score, steps
