@@ -147,7 +147,7 @@ def test_prune_keeps_the_newest_and_the_best(run: RunDir) -> None:
 
 
 def test_asking_for_what_is_not_there(run: RunDir) -> None:
-    with pytest.raises(UserError, match="no complete checkpoint"):
+    with pytest.raises(UserError, match="stopped before its first checkpoint"):
         checkpoint.find(run)
     checkpoint.save(run, 400, make())
     for which in ("300", 300, "newest"):

@@ -245,4 +245,4 @@ def test_a_full_disk_during_training(
         patch.setattr(os, "fsync", full)
         message = refusal(capsys, "resume", "mine", "--frames", "400", "--quiet")
     assert "No space left on device; the last good one is at 200 frames" in message
-    assert checkpoint.complete(RunDir(Path("runs/mine"))) == [200]
+    assert checkpoint.complete(RunDir(Path("runs/mine"))) == [0, 200]

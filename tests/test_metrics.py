@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from idqn.config import Config
-from idqn.errors import DivergenceError
 from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans, record_step
 from idqn.run_dir import RunDir
 from idqn.types import Step
@@ -78,14 +77,6 @@ def test_update_means_by_hand() -> None:
     assert rows == [{"loss": 1.5, "keys_in_use": 0}, {"loss": 4.0, "keys_in_use": 2}]
     means.clear()
     assert means.rows(2) == [{}, {}]
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_bad_numbers_are_an_error_that_names_them(bad: float) -> None:
-    means = UpdateMeans()
-    means.add({"loss/bellman": torch.tensor([1.0, bad])})
-    with pytest.raises(DivergenceError, match="run 1: loss/bellman became"):
-        means.rows(2)
 
 
 def test_the_writer_continues_where_a_checkpoint_was(tmp_path: Path) -> None:

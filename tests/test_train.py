@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -55,7 +56,6 @@ def test_resuming_from_any_checkpoint_ends_the_same(tiny: Config, tmp_path: Path
     for start in (200, 400):
         outcome = resume(tmp_path / "part", frames=600, which=start)
         assert outcome.frames == 600
-        assert outcome.warnings == []
         assert_same_checkpoint(tmp_path / "whole", tmp_path / "part")
         assert metrics(tmp_path / "whole") == metrics(tmp_path / "part")
 
@@ -78,6 +78,29 @@ def test_a_population_resumes_together_from_its_last_common_checkpoint(
     with pytest.raises(UserError, match=r"'part-1', which is missing.*--alone"):
         resume(tmp_path / "part-0", frames=700)
     assert resume(tmp_path / "part-0", frames=700, alone=True).frames == 700
+
+
+class Restless(gym.Env[np.ndarray, int]):
+    """Does not care about its seed."""
+
+    observation_space = gym.spaces.Box(0, 255, (11, 11), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+    frames = np.random.default_rng()
+
+    def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        return self.frames.integers(0, 256, (11, 11), dtype=np.uint8), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return self.reset()[0], 1.0, False, False, {}
+
+
+def test_environments_that_cannot_be_rebuilt_are_reported(tiny: Config, tmp_path: Path) -> None:
+    gym.register("tests/Restless-v0", Restless)
+    config = tiny.replace(**{"env.id": "tests/Restless-v0", "train.frames": 200})
+    train([config], [tmp_path / "run"])
+    with pytest.warns(UserWarning, match="not deterministic given their seed"):
+        outcome = resume(tmp_path / "run", frames=300)
+    assert outcome.frames == 300
 
 
 def test_metrics_have_everything(tiny: Config, tmp_path: Path) -> None:
@@ -156,6 +179,7 @@ def test_the_best_checkpoint_outlives_pruning(tiny: Config, tmp_path: Path) -> N
     best = checkpoint.best(run)
     assert best is not None
     assert checkpoint.complete(run) == sorted({best, 1000, 1200})
+    assert checkpoint.find(run, "best") == best
 
 
 def test_populations_must_agree_in_what_they_share(tiny: Config, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def find(run: RunDir, which: str | int = "latest") -> int:
     frames = complete(run)
     if not frames:
         raise UserError(
-            f"run '{run.path}' has no complete checkpoint yet; train it for longer first"
+            f"run '{run.path}' was stopped before its first checkpoint; delete it and train anew"
         )
     if which == "latest":
         return frames[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Threads that wait by spinning stall each other when cores are shared; sleep instead. Must be
     # set before torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.showwarning = lambda message, *_, **__: _warn(message)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         sys.exit(_dispatch(arguments))
@@ -38,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else error, 2)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
+
+
+def _warn(message: object) -> None:
+    print(f"idqn: warning: {message}", file=sys.stderr)
 
 
 def _fail(message: object, code: int) -> None:

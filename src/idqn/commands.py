@@ -164,8 +164,6 @@ def resume(options: ResumeOptions) -> int:
 def _report(outcome: Any) -> int:
     from idqn import console
 
-    for warning in outcome.warnings:
-        console.warn(warning)
     if outcome.stopped_by is not None:
         print(f"stopped by {outcome.stopped_by}; checkpoint written at {outcome.frames:,} frames")
         print(f"continue with: idqn resume {outcome.runs[0].path}")

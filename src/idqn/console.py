@@ -1,4 +1,4 @@
-"""What commands print: progress, tables, warnings."""
+"""What commands print: progress and tables."""
 
 from __future__ import annotations
 
@@ -94,7 +94,3 @@ def print_table(headings: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-
-
-def warn(message: str) -> None:
-    print(f"idqn: warning: {message}", file=sys.stderr)

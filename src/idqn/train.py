@@ -35,7 +35,6 @@ class Outcome(NamedTuple):
     runs: list[RunDir]
     frames: int
     stopped_by: str | None  # name of the signal that ended training early
-    warnings: list[str]
 
 
 def train(
@@ -113,7 +112,7 @@ def _run(training: Training, observer: Observer | None) -> Outcome:
                 shown = time.monotonic()
                 observer(Progress(training.frames, config.train.frames, rows, logged))
         training.save()
-    return Outcome(training.runs, training.frames, stop.received, training.warnings)
+    return Outcome(training.runs, training.frames, stop.received)
 
 
 class _StopSignal:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +85,8 @@ class Training:
         self.steps = 0  # agent steps of each run
         self.runs: list[RunDir] = []
         self.writers: list[MetricsWriter] = []
-        self.warnings: list[str] = []
         self._best: list[float | None] = [None for _ in configs]
+        self._saved_frames: int | None = None
         self._elapsed = 0.0
         self._began = time.monotonic()
         self._last_log = (0, 0.0)
@@ -99,6 +101,7 @@ class Training:
         self.runs = RunDir.create_all(paths, self.configs, system_info(self.device))
         self.writers = [MetricsWriter(run) for run in self.runs]
         self.replay.start(self.envs.start())
+        self.save()  # so that a run can be resumed from its first moment on
 
     def restore(self, runs: list[RunDir], frames: int) -> None:
         """Continue from the checkpoints at `frames`."""
@@ -121,6 +124,7 @@ class Training:
         self._last_log = (self.frames, self._elapsed)
         self._restore_envs(saved)
         self.runs = runs
+        self._saved_frames = frames
         self.writers = [
             MetricsWriter(run, own.state["metrics_bytes"], frames)
             for run, own in zip(runs, saved, strict=True)
@@ -155,7 +159,9 @@ class Training:
         return rows
 
     def save(self) -> None:
-        """Write a checkpoint of every run, unless the numbers have gone bad."""
+        """Write a checkpoint of every run, unless it is there or the numbers have gone bad."""
+        if self._saved_frames == self.frames:
+            return
         self._checked_means()
         positions = self.envs.positions()
         for number, run in enumerate(self.runs):
@@ -173,6 +179,7 @@ class Training:
                 checkpoint.mark_best(run, self.frames)
         for run in self.runs:  # only once all have the new one: resuming needs a common one
             checkpoint.prune(run, self.config.system.keep_checkpoints)
+        self._saved_frames = self.frames
 
     def __enter__(self) -> Training:
         return self
@@ -218,26 +225,26 @@ class Training:
         frame = self.envs.start(EnvPositions(np.array(episodes, np.int64), logs))
         newest = self.replay.observation()[:, :, -frame.shape[1] :].cpu().numpy()
         if not np.array_equal(newest.reshape(frame.shape), frame):
-            self.warnings.append(
+            warnings.warn(
                 "the environments did not come back to where they were: they are not "
                 "deterministic given their seed. Training goes on with new episodes, and will "
-                "not be identical to a run that was never stopped"
+                "not be identical to a run that was never stopped",
+                stacklevel=2,
             )
             self.replay.start(frame)
 
     def _checked_means(self) -> list[dict[str, Any]]:
-        try:
-            return list(self.means.rows(len(self.configs)))
-        except DivergenceError as error:
-            kept = checkpoint.complete(self.runs[0])
-            last = (
-                f"the last good checkpoint is at {kept[-1]:,} frames" if kept else "none is saved"
-            )
-            raise DivergenceError(
-                f"{error} before {self.frames:,} frames; {last}. Try a lower "
-                f"--optimizer.learning-rate, --train.clip-rewards, or a wider --agent.value-min "
-                f"and --agent.value-max"
-            ) from error
+        rows: list[dict[str, Any]] = list(self.means.rows(len(self.configs)))
+        for run, row in zip(self.runs, rows, strict=True):
+            bad = [name for name, value in row.items() if not math.isfinite(value)]
+            if bad:
+                raise DivergenceError(
+                    f"{bad[0]} of '{run.path}' became {row[bad[0]]} before {self.frames:,} frames; "
+                    f"the last good checkpoint is at {checkpoint.find(run):,} frames. Try a lower "
+                    f"--optimizer.learning-rate, --train.clip-rewards, or a wider "
+                    f"--agent.value-min and --agent.value-max"
+                )
+        return rows
 
     def _elapsed_now(self) -> float:
         return self._elapsed + time.monotonic() - self._began

@@ -9,10 +9,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from array import array
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
@@ -155,7 +156,8 @@ class VectorEnv:
             process = context.Process(
                 target=_work, args=(theirs, seats, raw, self.count, self.frame_shape), daemon=True
             )
-            process.start()
+            with _ignoring_interrupts():
+                process.start()
             theirs.close()
             self._worker_pipes.append(ours)
             self._processes.append(process)
@@ -218,6 +220,19 @@ class _Crew:
             episode = int(self._episode[seats.offset + i])
             seeds[i] = episode_seed(seats.run_seed, seats.first_env + int(i), episode)
         return seeds
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """What a process is born with: Ctrl-C reaches workers too, even while they still import."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may change signal handling
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _dismiss(pipes: list[Connection], processes: list[Any]) -> None:
