@@ -202,6 +202,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"replay.transitions": 0},
     {"replay.batch_size": 0},
     {"replay.batch_size": 10_001},  # more than 10,000 transitions
+    {"replay.transitions": 31},  # less than a batch of 32
     {"replay.learning_starts_steps": 31},  # less than a batch of 32
     {"train.envs": 10_001},  # more than replay.transitions
     {"train.frames": 0},

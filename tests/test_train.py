@@ -87,7 +87,9 @@ class Restless(gym.Env[np.ndarray, int]):
     action_space = gym.spaces.Discrete(2)
     frames = np.random.default_rng()
 
-    def reset(self, **_: Any) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         return self.frames.integers(0, 256, (11, 11), dtype=np.uint8), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

@@ -69,10 +69,15 @@ def save(run: RunDir, frames: int, checkpoint: Checkpoint) -> Path:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         kept = complete(run)
-        last = f"the last good one is at {kept[-1]:,} frames" if kept else "there is none before it"
+        advice = (
+            f"the last good one is at {kept[-1]:,} frames. Free some space, then "
+            f"`idqn resume {run.path}`"
+            if kept
+            else "it would have been the first. Free some space, delete the run and train again"
+        )
         raise UserError(
             f"could not write the checkpoint at {frames:,} frames to '{run.path}': "
-            f"{error.strerror or error}; {last}. Free some space, then `idqn resume {run.path}`"
+            f"{error.strerror or error}; {advice}"
         ) from error
     return final
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
-from idqn.envs import RunEnvs, VectorEnv, describe
+from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
 from idqn.envs.single import FrameStack, SingleEnv
 from idqn.errors import UserError
 from idqn.run_dir import RunDir, write_atomically
@@ -61,17 +61,20 @@ def play_many(
 ) -> Iterator[Episode]:
     """Play `episodes` full games, several at once, yielding each as it ends.
 
-    Environment e plays episodes e, e+n, e+2n, ... of a fixed list: stopping at the first so many
-    finished ones would favour short games.
+    Each environment plays its share of a list that `seed` alone decides: stopping at the first so
+    many finished ones would favour short games.
     """
     if episodes < 1:
         raise UserError(f"episodes must be at least 1, got {episodes}")
     count = min(envs, episodes)
-    quota = np.array([len(range(e, episodes, count)) for e in range(count)])
+    bounds = np.linspace(0, episodes, count + 1).astype(np.int64)
+    quota = np.diff(bounds)
+    positions = EnvPositions.start(count)._replace(episode=bounds[:-1])
     score, length = np.zeros(count), np.zeros(count, np.int64)
-    with VectorEnv([RunEnvs(config, seed)], count, workers) as vector:
+    # as many runs of one environment: all have the same episodes, and each begins at its share
+    with VectorEnv([RunEnvs(config, seed)] * count, 1, workers) as vector:
         stack = FrameStack(count, config.frame_stack, vector.frame_shape)
-        observation = stack.push(vector.start(), np.ones(count, bool))
+        observation = stack.push(vector.start(positions), np.ones(count, bool))
         while quota.any():
             step = vector.step(policy(observation))
             score += step.reward

@@ -20,10 +20,8 @@ class FilmEnv(gym.Env[Any, Any]):
         rewards: Sequence[float] | None = None,
         actions: gym.Space[Any] | None = None,
         end: tuple[bool, bool] = (True, False),
-        same_buffer: bool = False,
     ) -> None:
-        """`end`: terminated and truncated of the last step; `same_buffer`: every observation is
-        one array, overwritten, as some environments do to save memory."""
+        """`end`: terminated and truncated of the last step."""
         first = frames[0]
         high = 1 if first.dtype == np.bool_ else 255
         self.observation_space = space or gym.spaces.Box(0, high, first.shape, first.dtype.type)
@@ -32,7 +30,6 @@ class FilmEnv(gym.Env[Any, Any]):
         self.rewards = rewards or [0.0] * (len(frames) - 1)
         self.actions_taken: list[int] = []
         self.seeds: list[int | None] = []
-        self._buffer = first.copy() if same_buffer else None
         self._shown = 0
 
     def reset(
@@ -51,11 +48,7 @@ class FilmEnv(gym.Env[Any, Any]):
         return self._show(), self.rewards[self._shown - 1], terminated, truncated, {}
 
     def _show(self) -> NDArray[Any]:
-        frame = self.frames[self._shown]
-        if self._buffer is None:
-            return frame.copy()
-        self._buffer[...] = frame
-        return self._buffer
+        return self.frames[self._shown].copy()
 
 
 class Broken(FilmEnv):

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-from idqn.config import EnvConfig
-from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
-from idqn.envs.editable import EditableAtari
-from idqn.envs.episodes import episode_seed
 from tests.envs.alone import (
     BREAKOUT,
     MINI,
@@ -28,13 +24,20 @@ from tests.envs.alone import (
     random_actions,
 )
 
+from idqn.config import EnvConfig
+from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
+from idqn.envs.editable import EditableAtari
+from idqn.envs.episodes import episode_seed
+
+# Few and late ends for Atari: a reset takes as long as a few hundred steps.
 # Time limits at which some random episodes are cut off and others have ended before.
 MIXED_MINI = replace(MINI, max_episode_frames=20)
 MIXED_BREAKOUT = replace(BREAKOUT, max_episode_frames=560)
 STICKY_BREAKOUT = replace(MIXED_BREAKOUT, sticky_probability=0.25)
-SHORT_MSPACMAN = replace(MSPACMAN, max_episode_frames=480)  # truncated before it is lost
+SHORT_MSPACMAN = replace(MSPACMAN, max_episode_frames=720)  # truncated before it is lost
 
 
+@cache
 def num_actions(config: EnvConfig, envs: int) -> list[int]:
     return [describe(config).num_actions] * envs
 
@@ -58,7 +61,7 @@ def test_workers_change_nothing(config: EnvConfig, steps: int) -> None:
     for start, steps_played in zip(starts[1:], played[1:], strict=True):
         np.testing.assert_array_equal(start, starts[0])
         assert_same_steps(steps_played, played[0])
-    assert sum(over(step).sum() for step in played[0]) >= 2 * envs
+    assert sum(over(step).sum() for step in played[0]) >= envs
 
 
 # --- autoreset is hidden
@@ -95,7 +98,7 @@ def test_final_frame_and_first_frame_differ() -> None:
     """Mistaking one for the other could not go unnoticed in the tests above."""
     with VectorEnv([RunEnvs(MIXED_BREAKOUT, 7)], 2, workers=0) as vector:
         vector.start()
-        for step in play(vector, random_actions(250, num_actions(BREAKOUT, 2))):
+        for step in play(vector, random_actions(200, num_actions(BREAKOUT, 2))):
             for env in np.flatnonzero(over(step)):
                 assert (step.frame[env] != step.final_frame[env]).any()
 
@@ -105,11 +108,11 @@ def test_no_step_is_lost_between_episodes() -> None:
     config = replace(MSPACMAN, max_episode_frames=40)
     with VectorEnv([RunEnvs(config, 0)], 2, workers=0) as vector:
         vector.start()
-        steps = play(vector, random_actions(55, num_actions(config, 2)))
-        assert vector.positions().episode.tolist() == [5, 5]
+        steps = play(vector, random_actions(35, num_actions(config, 2)))
+        assert vector.positions().episode.tolist() == [3, 3]
         assert [len(log) for log in vector.positions().actions] == [5, 5]
     for env in (0, 1):
-        assert [t for t, step in enumerate(steps, 1) if step.truncated[env]] == [10, 20, 30, 40, 50]
+        assert [t for t, step in enumerate(steps, 1) if step.truncated[env]] == [10, 20, 30]
     assert not any(step.terminated.any() for step in steps)
 
 
@@ -251,9 +254,9 @@ def test_positions_before_the_first_step_and_without_argument() -> None:
 @pytest.mark.parametrize("workers", [0, 3])
 def test_a_population_of_different_games_plays_like_its_runs(workers: int) -> None:
     """One process serves both games; of three, two share a game's environments."""
-    short = {"max_episode_frames": 100}
+    short = {"max_episode_frames": 160}
     runs = [RunEnvs(replace(BREAKOUT, **short), 3), RunEnvs(replace(MSPACMAN, **short), 8)]
-    envs = 3
+    envs = 2
     actions = random_actions(60, num_actions(BREAKOUT, envs) + num_actions(MSPACMAN, envs))
     with VectorEnv(runs, envs, workers) as vector:
         frames = vector.start().copy()

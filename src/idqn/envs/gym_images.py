@@ -33,6 +33,11 @@ class ImageEnv:
         assert isinstance(env.action_space, gym.spaces.Discrete)
         self.num_actions = int(env.action_space.n)
         self._first_action = int(env.action_space.start)
+        # MultiBinary says int8 where others say bool
+        self._binary = (
+            isinstance(env.observation_space, gym.spaces.MultiBinary)
+            or env.observation_space.dtype == np.bool_
+        )
         self.frame_shape: tuple[int, int, int] = self._frame(
             np.zeros(env.observation_space.shape or (), env.observation_space.dtype)
         ).shape
@@ -73,8 +78,8 @@ class ImageEnv:
     def _frame(self, observation: NDArray[Any]) -> NDArray[np.uint8]:
         config = self._config
         frame = np.asarray(observation)
-        if frame.dtype == np.bool_:
-            frame = frame.astype(np.uint8) * 255
+        if self._binary:
+            frame = (frame != 0).astype(np.uint8) * 255
         if frame.ndim == 3 and frame.shape[2] == 3 and not config.color:
             import cv2
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import numpy as np
 
 from idqn.config import EnvConfig
+from idqn.envs.atari_ids import rom_name
 from idqn.envs.episodes import EnvGroup
 from idqn.errors import UserError, nearest
 from idqn.types import EnvSpec
@@ -59,15 +62,20 @@ def check_registered(env_id: str) -> None:
     from idqn.envs import mini_pacman
 
     mini_pacman.register()
-    if ":" in env_id or env_id in gym.registry:
-        return
     gym.register_envs(ale_py)
+    spec = gym.registry.get(env_id)
+    if spec is not None and str(spec.entry_point).startswith("ale_py"):
+        rom_name(env_id)  # an older Atari id, with another preprocessing: says the one to use
+    if ":" in env_id or spec is not None:
+        return
     known = [name for name in gym.registry if name.startswith(("ALE/", "idqn/"))]
     others = [name for name in gym.registry if name not in known]
     short = {name.split("/")[1].split("-")[0].lower(): name for name in known}
     plain = env_id.split("/")[-1].split("-")[0].lower()
-    exact = f"; did you mean '{short[plain]}'?" if plain in short else ""
-    hint = exact or nearest(env_id, known) or nearest(plain, short) or nearest(env_id, others)
+    games = [short[name] for name in get_close_matches(plain, short, n=1)]
+    game = f"; did you mean '{games[0]}'?" if games else ""
+    exact = game if plain in short else ""
+    hint = exact or nearest(env_id, known) or game or nearest(env_id, others)
     raise UserError(
         f"unknown environment '{env_id}'{hint} (ALE/NAME-v5, idqn/MiniPacman-v0, or a registered "
         f"Gymnasium id; for your own, use 'module:Id-v0')"
