@@ -75,9 +75,9 @@ def test_a_population_of_three_equals_three_single_runs_to_the_bit(
     alone = [Learner([c], SHAPE, [a], CPU) for c, a in zip(configs, actions, strict=True)]
     for update in range(5):
         batch = make_batch(3, 3, seed=update)
-        measured = together.update(batch, steps=update)
+        measured = together.update(batch)
         for run, single in enumerate(alone):
-            own = single.update(only(batch, run), steps=update)
+            own = single.update(only(batch, run))
             for name in own:
                 if name != "key_hits":
                     assert torch.equal(measured[name][run], own[name][0]), name
@@ -96,9 +96,9 @@ def test_a_population_of_three_equals_three_single_runs_to_the_bit(
 def test_absent_actions_add_nothing_to_diversity_over_all_actions(tiny: Config) -> None:
     configs = three(tiny, **{"loss.diversity_rows": "all"})
     batch = make_batch(3, 3)
-    together = Learner(configs, SHAPE, ACTIONS, CPU).update(batch, steps=0)
+    together = Learner(configs, SHAPE, ACTIONS, CPU).update(batch)
     for run, (config, actions) in enumerate(zip(configs, ACTIONS, strict=True)):
-        alone = Learner([config], SHAPE, [actions], CPU).update(only(batch, run), steps=0)
+        alone = Learner([config], SHAPE, [actions], CPU).update(only(batch, run))
         torch.testing.assert_close(together["loss/diversity"][run], alone["loss/diversity"][0])
 
 
@@ -108,7 +108,7 @@ def test_vmap_and_the_loop_compute_the_same(tiny: Config) -> None:
     mapped = with_vmap(Learner(configs, SHAPE, ACTIONS, CPU))
     for update in range(3):
         batch = make_batch(3, 3, seed=update)
-        first, second = looped.update(batch, 0), mapped.update(batch, 0)
+        first, second = looped.update(batch), mapped.update(batch)
         for name in first:
             torch.testing.assert_close(first[name], second[name], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(looped.online, mapped.online, rtol=1e-3, atol=1e-5)
@@ -128,7 +128,7 @@ def test_the_optimiser_is_torchs_adam_with_clipping(tiny: Config) -> None:
         parameter.grad = gradient[0].clone()
         norm = torch.nn.utils.clip_grad_norm_([parameter], 0.5)
         adam.step()
-        measured = learner.update(batch, steps=0)
+        measured = learner.update(batch)
         torch.testing.assert_close(measured["gradient_norm"][0], norm)
         torch.testing.assert_close(learner.online[0], parameter.detach(), rtol=1e-4, atol=1e-6)
 
@@ -140,7 +140,8 @@ def test_the_learning_rate_halves_and_stops_at_its_floor(tiny: Config) -> None:
         config = tiny.replace(**changes, **{"optimizer.learning_rate": 1e-3})
         learner = Learner([config], SHAPE, [3], CPU)
         before = learner.online.clone()
-        learner._adam(torch.ones_like(before), steps)
+        learner.schedule(steps)
+        learner._adam(torch.ones_like(before))
         torch.testing.assert_close(before - learner.online, torch.full_like(before, rate))
 
 
@@ -198,7 +199,7 @@ def test_weights_load_into_the_plain_module_and_back(tiny: Config) -> None:
     configs = three(tiny)
     learner = Learner(configs, SHAPE, ACTIONS, CPU)
     learner.set_mean_image(torch.rand(3, *SHAPE) * 255)
-    learner.update(make_batch(3, 3), steps=0)
+    learner.update(make_batch(3, 3))
     fresh = Learner(configs, SHAPE, ACTIONS, CPU)
     for run, config in enumerate(configs):
         network = build_network(config.agent, SHAPE, ACTIONS[run], seed=123)
@@ -222,4 +223,4 @@ def test_key_hits_count_the_most_attended_key_of_the_chosen_action(tiny: Config)
     expected = torch.zeros(1, 3, tiny.agent.keys)
     for i, action in enumerate(batch.action[0].tolist()):
         expected[0, action, int(attention[i, action].argmax())] += 1
-    assert torch.equal(learner.update(batch, steps=0)["key_hits"], expected)
+    assert torch.equal(learner.update(batch)["key_hits"], expected)

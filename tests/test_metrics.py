@@ -73,10 +73,12 @@ def test_update_means_by_hand() -> None:
     hits = hits.clone()
     hits[1, 1, 2] = 4
     means.add({"loss": torch.tensor([2.0, 5.0]), "key_hits": hits})
-    rows = means.rows(2)
+    rows = means.rows(2, count=2)
     assert rows == [{"loss": 1.5, "keys_in_use": 0}, {"loss": 4.0, "keys_in_use": 2}]
     means.clear()
-    assert means.rows(2) == [{}, {}]
+    assert means.rows(2, count=0) == [{}, {}]
+    means.add({"loss": torch.tensor([7.0, 9.0]), "key_hits": torch.zeros(2, 2, 3)})
+    assert means.rows(2, count=1)[1] == {"loss": 9.0, "keys_in_use": 0}
 
 
 def test_the_writer_continues_where_a_checkpoint_was(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_nan_stops_the_run_and_keeps_the_last_good_checkpoint(
     honest = Learner.update
 
     def poisoned(self: Learner, *arguments: Any) -> dict[str, torch.Tensor]:
-        if self.updates == 80:
+        if int(self.updates) == 80:
             self.online[0, 5] = float("nan")
         return honest(self, *arguments)
 

@@ -179,6 +179,11 @@ class OptimizerConfig:
             self.halve_every_steps is None or self.halve_every_steps >= 1,
             f"optimizer.halve_every_steps must be at least 1, got {self.halve_every_steps}",
         )
+        _require(
+            self.min_learning_rate <= self.learning_rate or self.halve_every_steps is None,
+            f"optimizer.min_learning_rate must not be above optimizer.learning_rate "
+            f"({self.learning_rate}), got {self.min_learning_rate}",
+        )
 
 
 @dataclass(frozen=True)

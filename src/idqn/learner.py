@@ -48,7 +48,8 @@ class Target(NamedTuple):
 
 
 class Learner:
-    """State: `online`, `target`, `adam_mean`, `adam_square` [P, D], `buffers`, `updates`."""
+    """State: `online`, `target`, `adam_mean`, `adam_square` [P, D], `buffers`, `updates`. Its
+    tensors stay where they are and change in place, so that `act` and `update` can be captured."""
 
     def __init__(
         self,
@@ -77,11 +78,10 @@ class Learner:
             name: torch.stack([dict(n.named_buffers())[name] for n in networks]).to(device)
             for name in dict(widest.named_buffers())
         }
-        self.updates = 0
+        self.updates = torch.zeros((), dtype=torch.int64, device=device)
         self.per_run = _per_run(configs, self.num_actions, device)
-        self.learning_rate = torch.tensor(
-            [c.optimizer.learning_rate for c in configs], device=device
-        )
+        self._first_rate = torch.tensor([c.optimizer.learning_rate for c in configs])
+        self.learning_rate = self._first_rate.to(device)
         map_runs = _vmap if device.type == "cuda" else _loop
         self._act = map_runs(self._act_one)
         self._aim = map_runs(self._aim_one)
@@ -94,18 +94,24 @@ class Learner:
         action: Tensor = self._act(self.online, self.buffers, observation, self.per_run)
         return action
 
-    def update(self, batch: Batch, steps: int) -> dict[str, Tensor]:
-        """One step of Adam on one batch per run; `steps` is the agent steps so far. Returns
-        per-run measurements, all [P] but `key_hits` [P, A, N]."""
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """One step of Adam on one batch per run. Returns per-run measurements, all [P] but
+        `key_hits` [P, A, N]."""
         with torch.no_grad():
             aim = self._aim(self.online, self.target, self.buffers, batch, self.per_run)
         gradient, (_, measured) = self._grad(self.online, self.buffers, batch, aim, self.per_run)
         with torch.no_grad():
             clipped, norm = self._clip(gradient)
-            self._adam(clipped, steps)
-        self.updates += 1
+            self._adam(clipped)
         measurements: dict[str, Tensor] = measured | {"gradient_norm": norm}
         return measurements
+
+    def schedule(self, steps: int) -> None:
+        """Set the learning rate for so many agent steps."""
+        options = self.config.optimizer
+        if options.halve_every_steps is not None:
+            rate = self._first_rate * 0.5 ** (steps // options.halve_every_steps)
+            self.learning_rate.copy_(rate.clamp(min=options.min_learning_rate))
 
     def sync_target(self) -> None:
         self.target.copy_(self.online)
@@ -239,19 +245,18 @@ class Learner:
                 )
         return torch.cat(pieces), norm
 
-    def _adam(self, gradient: Tensor, steps: int) -> None:
+    def _adam(self, gradient: Tensor) -> None:
         """Kingma & Ba's Algorithm 1, elementwise on [P, D], with a learning rate per run."""
         options = self.config.optimizer
-        count = self.updates + 1
-        rate = self.learning_rate
-        if options.halve_every_steps is not None:
-            rate = rate * 0.5 ** (steps // options.halve_every_steps)
-            rate = rate.clamp(min=options.min_learning_rate)
+        self.updates += 1
+        count = self.updates.double()
+        mean_scale = (1 - options.beta1**count).float()
+        square_scale = (1 - options.beta2**count).float()
         self.adam_mean.lerp_(gradient, 1 - options.beta1)
         self.adam_square.mul_(options.beta2).addcmul_(gradient, gradient, value=1 - options.beta2)
-        mean = self.adam_mean / (1 - options.beta1**count)
-        deviation = (self.adam_square / (1 - options.beta2**count)).sqrt_().add_(options.epsilon)
-        self.online.sub_(rate[:, None] * mean / deviation)
+        deviation = (self.adam_square / square_scale).sqrt_().add_(options.epsilon)
+        step = (self.learning_rate / mean_scale)[:, None] * self.adam_mean
+        self.online.sub_(step.div_(deviation))
 
     def _split(self, row: Tensor) -> tuple[Tensor, ...]:
         """A row's parameters, each still flat."""

@@ -70,48 +70,44 @@ class EpisodeStatistics:
 
 
 class UpdateMeans:
-    """Means of what updates measured since the last row, kept on the device until asked for."""
+    """Means of what updates measured since the last row; sums stay on the device, in place."""
 
     def __init__(self) -> None:
         self.sums: dict[str, Tensor] = {}  # [P] or [P, ...]
-        self.count = 0
 
     def add(self, measured: dict[str, Tensor]) -> None:
-        if not self.sums:
-            self.sums = {
-                name: torch.zeros_like(t, dtype=torch.float64) for name, t in measured.items()
-            }
         for name, tensor in measured.items():
+            if name not in self.sums:
+                self.sums[name] = torch.zeros_like(tensor, dtype=torch.float64)
             self.sums[name] += tensor
-        self.count += 1
 
-    def rows(self, runs: int) -> list[dict[str, float]]:
-        """One row per run."""
+    def rows(self, runs: int, count: int) -> list[dict[str, float]]:
+        """One row per run, over `count` updates; empty ones if there were none."""
         rows: list[dict[str, float]] = [{} for _ in range(runs)]
+        if count == 0:
+            return rows
         for name, total in self.sums.items():
             values = total.cpu()
             for run, row in enumerate(rows):
                 if name == "key_hits":
                     row["keys_in_use"] = int((values[run] > 0).sum())
                 else:
-                    row[name] = float(values[run]) / self.count
+                    row[name] = float(values[run]) / count
         return rows
 
     def clear(self) -> None:
-        self.sums, self.count = {}, 0
+        for total in self.sums.values():
+            total.zero_()
 
     def state(self, run: int) -> dict[str, Tensor]:
         return {f"sum.{name}": total[run].cpu() for name, total in self.sums.items()}
 
-    def load_states(
-        self, states: list[dict[str, Tensor]], count: int, device: torch.device
-    ) -> None:
+    def load_states(self, states: list[dict[str, Tensor]], device: torch.device) -> None:
         names = [name for name in states[0] if name.startswith("sum.")]
         self.sums = {
             name.removeprefix("sum."): torch.stack([s[name] for s in states]).to(device)
             for name in names
         }
-        self.count = count
 
 
 class MetricsWriter:

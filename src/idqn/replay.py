@@ -49,6 +49,13 @@ class Replay:
         self.seeds = torch.tensor(seeds, device=device)
         self._run = torch.arange(runs, device=device)[:, None]
 
+        # what the device must know of the books: first live transition and how many, and the
+        # places of the current observations' frames
+        self._live = torch.zeros((2, runs), dtype=torch.int64, device=device)
+        self._current_slots = torch.zeros(
+            (runs, envs, frame_stack), dtype=torch.int64, device=device
+        )
+
         # books: how many frames and transitions each run ever wrote, and the oldest live one
         self.frames_written = np.zeros(runs, np.int64)
         self.written = np.zeros(runs, np.int64)
@@ -65,10 +72,11 @@ class Replay:
         """Begin an episode in every environment; frame [P*E, c, h, w]."""
         self.current[:] = -1
         self.current[:, :, -1] = self._write_all(frame)
+        self._publish()
 
     def observation(self) -> Tensor:
         """The current observations, [P, E, C, H, W]."""
-        return self._gather(self._to_device(self._slot(self.current)))
+        return self._gather(self._current_slots)
 
     def append(self, action: NDArray[np.int64], step: Step) -> None:
         """Store what `action` [P*E] led to from the current observations, and move on."""
@@ -97,13 +105,14 @@ class Replay:
 
         self.current = np.concatenate([before[:, :, 1:], newest[..., None]], axis=2)
         self.current[terminated | truncated, :-1] = -1
+        self._publish()
 
-    def sample(self, batch_size: int, draw: int) -> Batch:
+    def sample(self, batch_size: int, draw: int | Tensor) -> Batch:
         """Batch number `draw` of each run: uniform over live transitions, with replacement."""
-        counter = torch.full_like(self.seeds, draw)
-        size = self._to_device(self.written - self.oldest)
+        oldest, size = self._live
+        counter = torch.zeros_like(self.seeds) + draw
         index = random_index(self.seeds, counter, batch_size, size)  # [P, B]
-        index = (index + self._to_device(self.oldest)[:, None]) % self.capacity
+        index = (index + oldest[:, None]) % self.capacity
         slots = self.slots[self._run, index]  # [P, B, k+1]
         return Batch(
             observation=self._gather(slots[:, :, :-1]),
@@ -139,6 +148,7 @@ class Replay:
             getattr(self, name)[run].copy_(state[name])
         for name in _BOOKS:
             getattr(self, name)[run] = state[name][0].numpy()
+        self._publish()
 
     def _write_all(self, frame: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Store one frame per environment; returns their ever-counts [P, E]."""
@@ -169,6 +179,12 @@ class Replay:
                 and self.first_frame[run, self.oldest[run] % self.capacity] < gone
             ):
                 self.oldest[run] += 1
+
+    def _publish(self) -> None:
+        """Bring the device up to date, in place: captured graphs read these tensors."""
+        live = np.stack([self.oldest, self.written - self.oldest])
+        self._live.copy_(torch.from_numpy(live))
+        self._current_slots.copy_(torch.from_numpy(self._slot(self.current)))
 
     def _slot(self, ever: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ever-count to place in `frames`."""

@@ -86,7 +86,7 @@ def _run(training: Training, observer: Observer | None) -> Outcome:
     shown = 0.0
     with _StopSignal() as stop:
         while training.frames < config.train.frames and stop.received is None:
-            action = learner.act(replay.observation()).flatten().cpu().numpy()
+            action = training.act()
             step = envs.step(action)
             replay.append(action, training.learnable(step))
             record_step(training.statistics, step)
@@ -94,9 +94,8 @@ def _run(training: Training, observer: Observer | None) -> Outcome:
 
             if before < starts <= training.steps and config.agent.subtract_mean_image:
                 learner.set_mean_image(replay.mean_observation())
-            while learner.updates < (training.steps - starts) // every:
-                batch = replay.sample(config.replay.batch_size, learner.updates)
-                training.means.add(learner.update(batch, training.steps))
+            while training.updates < (training.steps - starts) // every:
+                training.update()
             if training.steps // sync != before // sync:
                 learner.sync_target()
 

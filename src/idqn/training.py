@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from idqn import checkpoint
+from idqn.capture import Captured
 from idqn.config import Config, field_names, to_dict
 from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
 from idqn.envs.registry import check_same_frames
@@ -83,6 +85,10 @@ class Training:
         self.statistics = [EpisodeStatistics(envs) for _ in configs]
         self.means = UpdateMeans()
         self.steps = 0  # agent steps of each run
+        self.updates = 0
+        self._act = Captured(lambda: self.learner.act(self.replay.observation()), self.device)
+        self._update = Captured(self._draw_and_learn, self.device)
+        self._updates_logged = 0
         self.runs: list[RunDir] = []
         self.writers: list[MetricsWriter] = []
         self._best: list[float | None] = [None for _ in configs]
@@ -117,8 +123,10 @@ class Training:
                 f"config.json: it comes from another run"
             ) from error
         common = saved[0].state
-        self.steps, self.learner.updates = common["steps"], common["updates"]
-        self.means.load_states([own.training for own in saved], common["means"], self.device)
+        self.steps, self.updates = common["steps"], common["updates"]
+        self.learner.updates.fill_(self.updates)
+        self._updates_logged = common["updates_logged"]
+        self.means.load_states([own.training for own in saved], self.device)
         self._best = [own.state["best_checkpoint_score"] for own in saved]
         self._elapsed = common["elapsed_s"]
         self._last_log = (self.frames, self._elapsed)
@@ -129,6 +137,17 @@ class Training:
             MetricsWriter(run, own.state["metrics_bytes"], frames)
             for run, own in zip(runs, saved, strict=True)
         ]
+
+    def act(self) -> NDArray[np.int64]:
+        """The policies' choice for every environment, [P*E]."""
+        actions: NDArray[np.int64] = self._act().flatten().cpu().numpy()
+        return actions
+
+    def update(self) -> None:
+        """One update of every run."""
+        self.learner.schedule(self.steps)
+        self._update()
+        self.updates += 1
 
     def learnable(self, step: Step) -> Step:
         """The step as replay should see it."""
@@ -147,7 +166,7 @@ class Training:
             rows[run] = {
                 "frames": self.frames,
                 "agent_steps": self.steps,
-                "updates": self.learner.updates,
+                "updates": self.updates,
                 **self.statistics[run].row(),
                 **row,
                 "time/elapsed_s": round(elapsed, 3),
@@ -155,6 +174,7 @@ class Training:
             }
             self.writers[run].write(rows[run])
         self.means.clear()
+        self._updates_logged = self.updates
         self._last_log = (self.frames, elapsed)
         return rows
 
@@ -189,6 +209,11 @@ class Training:
         for writer in self.writers:
             writer.close()
 
+    def _draw_and_learn(self) -> None:
+        """All that an update does on the device; nothing on the host."""
+        batch = self.replay.sample(self.config.replay.batch_size, self.learner.updates)
+        self.means.add(self.learner.update(batch))
+
     def _checkpoint(self, run: int, positions: EnvPositions) -> checkpoint.Checkpoint:
         envs = self.config.train.envs
         own = slice(run * envs, (run + 1) * envs)
@@ -202,8 +227,8 @@ class Training:
             state={
                 "frames": self.frames,
                 "steps": self.steps,
-                "updates": self.learner.updates,
-                "means": self.means.count,
+                "updates": self.updates,
+                "updates_logged": self._updates_logged,
                 "statistics": self.statistics[run].state(),
                 "best_checkpoint_score": self._best[run],
                 "metrics_bytes": self.writers[run].length,
@@ -234,7 +259,8 @@ class Training:
             self.replay.start(frame)
 
     def _checked_means(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = list(self.means.rows(len(self.configs)))
+        count = self.updates - self._updates_logged
+        rows: list[dict[str, Any]] = list(self.means.rows(len(self.configs), count))
         for run, row in zip(self.runs, rows, strict=True):
             bad = [name for name, value in row.items() if not math.isfinite(value)]
             if bad:

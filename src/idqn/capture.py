@@ -1,0 +1,50 @@
+"""Recording a function of fixed tensors as a CUDA graph.
+
+An update is hundreds of small kernels, and launching each from Python takes longer than running
+it. A graph launches them all at once. It repeats exactly what was recorded: whatever changes from
+call to call must live in a tensor that the function reads, and what it returns is overwritten by
+the next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import torch
+
+T = TypeVar("T")
+_WARM_UP_CALLS = 3  # libraries choose algorithms and allocate workspaces, which cannot be recorded
+
+
+class Captured(Generic[T]):
+    """`function` itself on a CPU; on a GPU, run plainly a few times, then recorded and replayed."""
+
+    def __init__(self, function: Callable[[], T], device: torch.device) -> None:
+        self._function = function
+        self._plain_calls_left = _WARM_UP_CALLS if device.type == "cuda" else -1
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._result: T
+
+    def __call__(self) -> T:
+        if self._plain_calls_left < 0:
+            return self._function()
+        if self._plain_calls_left > 0:
+            self._plain_calls_left -= 1
+            return self._on_side_stream()
+        if self._graph is None:
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph):
+                self._result = self._function()
+        self._graph.replay()
+        return self._result
+
+    def _on_side_stream(self) -> T:
+        """As recording will run it: warming up on the main stream would not count."""
+        main = torch.cuda.current_stream()
+        side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            result = self._function()
+        main.wait_stream(side)
+        return result
