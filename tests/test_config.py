@@ -33,6 +33,7 @@ UNUSUAL = Config().replace(
         "agent.value_spacing": "uniform",
         "loss.bellman": 1 / 3,
         "optimizer.learning_rate": 1e-300,
+        "optimizer.min_learning_rate": 1e-301,
         "optimizer.halve_every_steps": 7,
         "train.seed": 2**31 - 1,
         "system.workers": 0,

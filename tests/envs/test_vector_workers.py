@@ -137,6 +137,15 @@ def test_workers_end_when_the_object_is_forgotten() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.fixture
+def _ctrl_c_works() -> Iterator[None]:
+    """A shell's background jobs ignore it, and so would the workers, whatever they do."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_works")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_whole_process_group_leaves_the_workers_playing(number: int) -> None:
     """Ctrl-C and a scheduler's SIGTERM reach them too; training still needs their last step."""
@@ -144,7 +153,7 @@ def test_a_signal_to_the_whole_process_group_leaves_the_workers_playing(number: 
         for child in multiprocessing.active_children():
             assert child.pid is not None
             os.kill(child.pid, number)
-        vector.step(NOTHING)
+        time.sleep(0.1)  # for it to arrive
         vector.step(NOTHING)
 
 

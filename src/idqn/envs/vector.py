@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import traceback
 from array import array
@@ -156,7 +157,7 @@ class VectorEnv:
             process = context.Process(
                 target=_work, args=(theirs, seats, raw, self.count, self.frame_shape), daemon=True
             )
-            with _ignoring_interrupts():
+            with _clean_birth():
                 process.start()
             theirs.close()
             self._worker_pipes.append(ours)
@@ -223,16 +224,22 @@ class _Crew:
 
 
 @contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """What a process is born with: Ctrl-C reaches workers too, even while they still import."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may change signal handling
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _clean_birth() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C from birth, and that do not run the user's script again,
+    as `spawn` would: workers need nothing from it, and few scripts are written to stand it."""
+    program = sys.modules["__main__"]
+    hidden = {name: vars(program).get(name) for name in ("__file__", "__spec__")}
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
+        for name in hidden:
+            setattr(program, name, None)
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for name, value in hidden.items():
+            setattr(program, name, value)
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)
 
 
 def _dismiss(pipes: list[Connection], processes: list[Any]) -> None:
