@@ -238,3 +238,20 @@ def test_forgetting_close_does_not_hang(tmp_path: Path, then: str, first: str, c
     )
     assert done.returncode == code
     assert done.stderr == ""
+
+
+def test_workers_do_not_run_the_users_script_again(tmp_path: Path) -> None:
+    """Few scripts have the guard that multiprocessing asks for."""
+    path = tmp_path / "unguarded.py"
+    path.write_text(
+        "from idqn.envs import RunEnvs, VectorEnv\n"
+        "from idqn.presets import preset\n"
+        "config = preset('paper', 'idqn/MiniPacman-v0').env\n"
+        "with VectorEnv([RunEnvs(config, 0)], 2, workers=2) as vector:\n"
+        "    print(vector.start().shape, __file__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(path)], env=surroundings(), timeout=20, capture_output=True, text=True
+    )
+    assert done.stdout == f"(2, 1, 33, 33) {path}\n"
+    assert done.stderr == ""

@@ -80,7 +80,7 @@ class ImageEnv:
         frame = np.asarray(observation)
         if self._binary:
             frame = (frame != 0).astype(np.uint8) * 255
-        if frame.ndim == 3 and frame.shape[2] == 3 and not config.color:
+        if frame.ndim == 3 and frame.shape[2] == 3 and not config.color and not self._binary:
             import cv2
 
             frame = cv2.cvtColor(np.ascontiguousarray(frame), cv2.COLOR_RGB2GRAY)

@@ -227,17 +227,15 @@ class _Crew:
 def _clean_birth() -> Iterator[None]:
     """Start processes that ignore Ctrl-C from birth, and that do not run the user's script again,
     as `spawn` would: workers need nothing from it, and few scripts are written to stand it."""
-    program = sys.modules["__main__"]
-    hidden = {name: vars(program).get(name) for name in ("__file__", "__spec__")}
+    program = vars(sys.modules["__main__"])
+    hidden = {name: program[name] for name in ("__file__", "__spec__") if name in program}
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
-        for name in hidden:
-            setattr(program, name, None)
+        program.update(dict.fromkeys(hidden))
         yield
     finally:
-        for name, value in hidden.items():
-            setattr(program, name, value)
+        program.update(hidden)
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
 
