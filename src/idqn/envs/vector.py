@@ -228,7 +228,8 @@ def _clean_birth() -> Iterator[None]:
     """Start processes that ignore Ctrl-C from birth, and that do not run the user's script again,
     as `spawn` would: workers need nothing from it, and few scripts are written to stand it."""
     program = vars(sys.modules["__main__"])
-    hidden = {name: program[name] for name in ("__file__", "__spec__") if name in program}
+    names: tuple[str, ...] = ("__file__", "__spec__")
+    hidden = {name: program[name] for name in names if name in program}
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
