@@ -79,6 +79,9 @@ def test_train_eval_play_runs_and_resume(short: Config, capsys: pytest.CaptureFi
     for seed in (0, 1):  # the population goes on together
         assert checkpoint.complete(RunDir(Path(f"runs/MiniPacman-idqn-s{seed}")))[-1] == 300
     assert RunDir(Path("runs/MiniPacman-idqn-s1")).config().train.frames == 300
+    capsys.readouterr()
+    assert run("resume", "runs/MiniPacman-idqn-s1", "--quiet") == 0
+    assert "already at 300 frames; --frames trains on" in capsys.readouterr().out
 
 
 def test_config_prints_what_flags_and_files_make(

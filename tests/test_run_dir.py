@@ -48,6 +48,15 @@ def test_a_bare_name_is_looked_up_in_runs(tmp_path: Path, monkeypatch: pytest.Mo
     assert RunDir.open("pong").path == Path("runs/pong")
 
 
+def test_only_one_process_trains_a_run(tmp_path: Path) -> None:
+    run = RunDir.create_all([tmp_path / "run"], [Config()], {})[0]
+    first = run.lock()
+    with pytest.raises(UserError, match="another process is training"):
+        run.lock()
+    first.close()
+    run.lock().close()
+
+
 def test_last_metrics_skips_a_torn_line(tmp_path: Path) -> None:
     run = RunDir.create_all([tmp_path / "run"], [Config()], {})[0]
     assert run.last_metrics() == {}

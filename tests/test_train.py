@@ -19,6 +19,7 @@ from idqn.learner import Learner
 from idqn.presets import preset
 from idqn.run_dir import RunDir
 from idqn.train import Progress, resume, train
+from idqn.types import Batch
 
 
 def test_two_runs_from_one_seed_are_identical(tiny: Config, tmp_path: Path) -> None:
@@ -165,6 +166,24 @@ def test_a_nan_stops_the_run_and_keeps_the_last_good_checkpoint(
     run = RunDir(tmp_path / "run")
     assert checkpoint.complete(run)[-1] == 400
     assert all(t.isfinite().all() for t in checkpoint.load_weights(run, 400).values())
+
+
+def test_weights_gone_bad_are_never_saved(
+    tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the losses of the last update before a checkpoint were still fine."""
+    honest = Learner.update
+
+    def poisoned(self: Learner, batch: Batch) -> dict[str, torch.Tensor]:
+        measured = honest(self, batch)
+        if int(self.updates) == 75:  # the last one before 400 frames
+            self.online[0, 5] = float("inf")
+        return measured
+
+    monkeypatch.setattr(Learner, "update", poisoned)
+    with pytest.raises(DivergenceError, match=r"a weight of .* became not finite"):
+        train([tiny], [tmp_path / "run"])
+    assert checkpoint.complete(RunDir(tmp_path / "run"))[-1] == 200
 
 
 def test_the_best_checkpoint_outlives_pruning(tiny: Config, tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ def resume(options: ResumeOptions) -> int:
 def _report(outcome: Any) -> int:
     from idqn import console
 
+    if outcome.first_frame == outcome.frames:
+        print(f"already at {outcome.frames:,} frames; --frames trains on to more")
     if outcome.stopped_by is not None:
         print(f"stopped by {outcome.stopped_by}; checkpoint written at {outcome.frames:,} frames")
         print(f"continue with: idqn resume {outcome.runs[0].path}")

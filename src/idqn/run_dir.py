@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from idqn.config import Config, from_dict, to_json
 from idqn.errors import UserError
@@ -60,10 +60,8 @@ class RunDir:
         return self.path / "videos" / name
 
     @staticmethod
-    def create_all(
-        paths: list[Path], configs: list[Config], system: dict[str, Any]
-    ) -> list[RunDir]:
-        """New run directories: all of them or, if any exists already, none."""
+    def require_new(paths: list[Path]) -> None:
+        """Refuse to write where something is already."""
         for path in paths:
             if RunDir(path).config_file.exists():
                 raise UserError(
@@ -76,6 +74,13 @@ class RunDir:
                 )
         if len(set(paths)) < len(paths):
             raise UserError(f"two runs would share the directory '{paths[0]}'; name them apart")
+
+    @staticmethod
+    def create_all(
+        paths: list[Path], configs: list[Config], system: dict[str, Any]
+    ) -> list[RunDir]:
+        """New run directories: all of them or, if any exists already, none."""
+        RunDir.require_new(paths)
         runs = []
         for path, config in zip(paths, configs, strict=True):
             run = RunDir(path)
@@ -106,6 +111,18 @@ class RunDir:
             return from_dict(json.loads(self.config_file.read_text()))
         except (ValueError, UserError) as error:
             raise UserError(f"'{self.config_file}' is not a valid config: {error}") from error
+
+    def lock(self) -> IO[bytes]:
+        """Keep other processes from training this run until the file returned is closed."""
+        import fcntl
+
+        file = (self.path / ".lock").open("wb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise UserError(f"another process is training '{self.path}'; wait for it") from None
+        return file
 
     def last_metrics(self) -> dict[str, Any]:
         """The newest complete row of metrics, or nothing."""

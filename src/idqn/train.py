@@ -33,6 +33,7 @@ Observer = Callable[[Progress], None]
 
 class Outcome(NamedTuple):
     runs: list[RunDir]
+    first_frame: int  # where training began: 0, or a checkpoint
     frames: int
     stopped_by: str | None  # name of the signal that ended training early
 
@@ -43,8 +44,10 @@ def train(
     observer: Observer | None = None,
 ) -> Outcome:
     """Train one population, each run into its own new directory."""
+    directories = [Path(path) for path in paths]
+    RunDir.require_new(directories)  # before anything slow
     with Training(_resolved(configs)) as training:
-        training.create([Path(path) for path in paths])
+        training.create(directories)
         return _run(training, observer)
 
 
@@ -83,7 +86,7 @@ def _run(training: Training, observer: Observer | None) -> Outcome:
     sync, every = config.train.target_sync_steps, config.train.train_every_steps
     starts, skip = config.replay.learning_starts_steps, config.env.frame_skip
     rows: list[dict[str, Any]] = [run.last_metrics() for run in training.runs]
-    shown = 0.0
+    first_frame, shown = training.frames, 0.0
     with _StopSignal() as stop:
         while training.frames < config.train.frames and stop.received is None:
             action = training.act()
@@ -111,7 +114,7 @@ def _run(training: Training, observer: Observer | None) -> Outcome:
                 shown = time.monotonic()
                 observer(Progress(training.frames, config.train.frames, rows, logged))
         training.save()
-    return Outcome(training.runs, training.frames, stop.received)
+    return Outcome(training.runs, first_frame, training.frames, stop.received)
 
 
 class _StopSignal:

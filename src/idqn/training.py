@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -90,6 +90,7 @@ class Training:
         self._update = Captured(self._draw_and_learn, self.device)
         self._updates_logged = 0
         self.runs: list[RunDir] = []
+        self._locks: list[IO[bytes]] = []
         self.writers: list[MetricsWriter] = []
         self._best: list[float | None] = [None for _ in configs]
         self._saved_frames: int | None = None
@@ -105,12 +106,14 @@ class Training:
     def create(self, paths: list[Path]) -> None:
         """Begin in new run directories."""
         self.runs = RunDir.create_all(paths, self.configs, system_info(self.device))
+        self._locks = [run.lock() for run in self.runs]
         self.writers = [MetricsWriter(run) for run in self.runs]
         self.replay.start(self.envs.start())
         self.save()  # so that a run can be resumed from its first moment on
 
     def restore(self, runs: list[RunDir], frames: int) -> None:
         """Continue from the checkpoints at `frames`."""
+        self._locks = [run.lock() for run in runs]
         saved = [checkpoint.load(run, frames) for run in runs]
         try:
             for run, own in enumerate(saved):
@@ -183,6 +186,8 @@ class Training:
         if self._saved_frames == self.frames:
             return
         self._checked_means()
+        if not bool(self.learner.online.isfinite().all()):
+            raise self._divergence("a weight", self.runs[0], "not finite")
         positions = self.envs.positions()
         for number, run in enumerate(self.runs):
             score = self.statistics[number].last_mean
@@ -208,6 +213,8 @@ class Training:
         self.envs.close()
         for writer in self.writers:
             writer.close()
+        for lock in self._locks:
+            lock.close()
 
     def _draw_and_learn(self) -> None:
         """All that an update does on the device; nothing on the host."""
@@ -264,13 +271,16 @@ class Training:
         for run, row in zip(self.runs, rows, strict=True):
             bad = [name for name, value in row.items() if not math.isfinite(value)]
             if bad:
-                raise DivergenceError(
-                    f"{bad[0]} of '{run.path}' became {row[bad[0]]} before {self.frames:,} frames; "
-                    f"the last good checkpoint is at {checkpoint.find(run):,} frames. Try a lower "
-                    f"--optimizer.learning-rate, --train.clip-rewards, or a wider "
-                    f"--agent.value-min and --agent.value-max"
-                )
+                raise self._divergence(bad[0], run, str(row[bad[0]]))
         return rows
+
+    def _divergence(self, name: str, run: RunDir, value: str) -> DivergenceError:
+        return DivergenceError(
+            f"{name} of '{run.path}' became {value} before {self.frames:,} frames; the last good "
+            f"checkpoint is at {checkpoint.find(run):,} frames. Try a lower "
+            f"--optimizer.learning-rate, --train.clip-rewards, or a wider --agent.value-min and "
+            f"--agent.value-max"
+        )
 
     def _elapsed_now(self) -> float:
         return self._elapsed + time.monotonic() - self._began
