@@ -65,12 +65,13 @@ class TrainingDisplay:
 def _news(rows: list[dict[str, Any]]) -> str:
     """Scores and speed, from the newest rows of metrics."""
     scores = [row["return_last_100"] for row in rows if row.get("return_last_100") is not None]
-    if not scores:
-        return "waiting for the first episodes"
     rate = sum(row.get("time/frames_per_s", 0.0) for row in rows)
+    speed = f"  {rate:,.0f} frames/s" if rate else ""
+    if not scores:
+        return f"no episode finished yet{speed}"
     mean = sum(scores) / len(scores)
     runs = f" (mean of {len(scores)} runs)" if len(scores) > 1 else ""
-    return f"return {mean:,.1f}{runs}  {rate:,.0f} frames/s"
+    return f"return {mean:,.1f}{runs}{speed}"
 
 
 def track(items: Iterable[T], total: int, description: str, quiet: bool = False) -> Iterator[T]:
