@@ -1,6 +1,12 @@
-"""Environments behind one interface: frames in, autoreset hidden, every episode from its seed."""
+"""Environments behind one interface: frames in, autoreset hidden, every episode from its seed.
 
+Importing this package registers `idqn/MiniPacman-v0` with Gymnasium.
+"""
+
+from idqn.envs import mini_pacman
 from idqn.envs.registry import describe
 from idqn.envs.vector import EnvPositions, RunEnvs, VectorEnv
+
+mini_pacman.register()
 
 __all__ = ["EnvPositions", "RunEnvs", "VectorEnv", "describe"]

@@ -59,9 +59,6 @@ def check_registered(env_id: str) -> None:
     import ale_py
     import gymnasium as gym
 
-    from idqn.envs import mini_pacman
-
-    mini_pacman.register()
     gym.register_envs(ale_py)
     spec = gym.registry.get(env_id)
     if spec is not None and str(spec.entry_point).startswith("ale_py"):
