@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -142,8 +144,18 @@ def test_help_lists_the_config_under_its_presets_values(
         ("train ALE/Pong-v5 --agent.keys 1", "agent.keys must be at least 2"),
         ("train ALE/Pong-v5 --agent.value-min 30", "value_min must be below agent.value_max"),
         ("train ALE/Pong-v5 --replay.batch-size 20000", "between 1 and replay.transitions"),
-        ("train ALE/Pong-v5 --config none.toml", "there is no config file 'none.toml'"),
-        ("train ALE/Pong-v5 --preset papper", "unknown preset 'papper'; did you mean 'paper'?"),
+        ("train ALE/Pong-v5 --config none.toml", "'none.toml' cannot be read: No such file"),
+        ("train ALE/Pong-v5 --config .", "cannot be read: Is a directory"),
+        ("train ALE/Pong-v5 --preset papper", "invalid choice 'papper' for argument '--preset'"),
+        ("train ALE/Pong-v5 --agent ddqn", "Expected one of ('idqn',)"),
+        ("train ALE/Pong-v5 --frames 1e6", "invalid literal for int() with base 10: '1e6'"),
+        ("train ALE/Pong-v5 --seed 3", "did you mean '--seeds'"),
+        ("train ALE/Pong-v5 --train.seed 3", "did you mean '--seeds'"),
+        ("train --env.id ALE/Pong-v5", "environments are given without a flag"),
+        ("train ALE/Pong-v5 --seeds", "--seeds needs at least one number"),
+        ("train ale_py:ALE/Pong-v5", "'ALE/Pong-v5' instead of 'ale_py:ALE/Pong-v5'"),
+        ("config ALE/Pong-v5 ALE/Alien-v5", "config takes one environment"),
+        ("train idqn/MiniPacman-v0 --replay.transitions 99999999999", "not enough memory"),
         ("train ALE/Pong-v5 --device tpu", "unknown device 'tpu'; use cpu, cuda"),
         ("train ALE/Pong-v5 idqn/MiniPacman-v0", "Atari (ALE/...) only"),
         ("train ALE/Pong-v5 --env.frame-height 20", "too small for the 'nature' encoder"),
@@ -153,16 +165,13 @@ def test_help_lists_the_config_under_its_presets_values(
         ("runs nowhere", "there is no directory 'nowhere'"),
         ("eval", "RUN"),
     ],
+    ids=lambda text: text.replace("/", "_") if text.startswith(("train", "eval")) else "",
 )
 def test_bad_input_gets_one_line(
     capsys: pytest.CaptureFixture[str], arguments: str, expected: str
 ) -> None:
     if arguments == "train ALE/Pong-v5 --env.frame-height 20":
         arguments += " --agent.encoder nature"
-    if arguments == "eval":  # the parser's own message is longer
-        assert run("eval") == 2
-        assert expected in capsys.readouterr().err
-        return
     assert expected in refusal(capsys, *arguments.split())
     assert not Path("runs").exists()
 
@@ -207,6 +216,11 @@ def test_an_existing_run_is_never_overwritten(
         capsys, "eval", "mine", "--sticky", "0.25"
     )
     assert "has no checkpoint '7'" in refusal(capsys, "eval", "mine", "--checkpoint", "7")
+    for command in ("eval", "play"):
+        assert "a seed is between 0 and" in refusal(capsys, command, "mine", "--seed", "-1")
+    assert "at least 1 step" in refusal(capsys, "play", "mine", "--max-steps", "0")
+    assert "cannot be trained on to 100" in refusal(capsys, "resume", "mine", "--frames", "100")
+    assert RunDir(Path("runs/mine")).config().train.frames == 200
 
 
 def test_damaged_and_foreign_checkpoints(short: Config, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,11 +240,82 @@ def test_damaged_and_foreign_checkpoints(short: Config, capsys: pytest.CaptureFi
     assert "is not an idqn checkpoint" in refusal(capsys, "resume", "mine")
     (folder / "COMPLETE").write_text(json.dumps(seal))
 
-    # a whole checkpoint of another run
+    # a whole checkpoint of another run, then one that no longer says whose it is
     assert run(*TRAIN, "--name", "other", "--agent.keys", "9") == 0
-    Path("runs/other/config.json").write_bytes(Path("runs/mine/config.json").read_bytes())
+    theirs = RunDir(Path("runs/other")).checkpoint(200)
+    shutil.rmtree(folder)
+    shutil.copytree(theirs, folder)
+    for command in ("eval", "resume", "play"):
+        assert "is a checkpoint of another run" in refusal(capsys, command, "mine")
+    Path("runs/mine/system.json").unlink()
     for command in ("eval", "resume"):
-        assert "another run" in refusal(capsys, command, "other")
+        assert "another run" in refusal(capsys, command, "mine")
+
+
+def test_a_copy_of_a_run_is_a_run_of_its_own(
+    short: Config, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*TRAIN, "--name", "mine") == 0
+    shutil.copytree("runs/mine", "runs/copy")
+    assert run("resume", "runs/copy", "--frames", "300", "--quiet") == 0
+    assert checkpoint.complete(RunDir(Path("runs/mine")))[-1] == 200
+    assert checkpoint.complete(RunDir(Path("runs/copy")))[-1] == 300
+    monkeypatch.chdir("runs/mine")
+    assert run("resume", ".", "--frames", "300", "--quiet") == 0
+    assert checkpoint.complete(RunDir(Path()))[-1] == 300
+
+
+def test_presets_follow_the_environment_not_words_like_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("config", "--config", "exp-v3.toml", "ALE/Pong-v5") == 2
+    Path("exp-v3.toml").write_text("[agent]\nkeys = 9")
+    capsys.readouterr()
+    assert run("config", "--config", "exp-v3.toml", "ALE/Pong-v5") == 0
+    config = from_dict(tomllib.loads(capsys.readouterr().out))
+    assert (config.env.frame_skip, config.env.frame_stack, config.agent.keys) == (4, 4, 9)
+
+
+def test_the_environment_may_come_from_the_file(
+    short: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("train", "--config", "short.toml", "--quiet", "--name", "mine") == 0
+    assert RunDir(Path("runs/mine")).config().env.id == "idqn/MiniPacman-v0"
+
+
+def test_going_back_to_an_older_checkpoint(
+    short: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*TRAIN, "--name", "mine", "--frames", "400") == 0
+    directory = RunDir(Path("runs/mine"))
+    (directory.checkpoint(400) / "replay.zst").write_bytes(b"broken")
+    assert "use an earlier one with --checkpoint 200" in refusal(capsys, "resume", "mine")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run("resume", "mine", "--checkpoint", "200", "--frames", "300", "--quiet") == 0
+    moved = "idqn: warning: 1 newer checkpoints of 'mine' were moved to"
+    assert capsys.readouterr().err.startswith(moved)
+    assert (directory.checkpoints / "abandoned" / "000000000400").is_dir()
+    assert checkpoint.complete(directory) == [0, 200, 300]
+    assert b"\0" not in directory.metrics_file.read_bytes()
+    assert directory.last_metrics()["frames"] == 300
+    assert run("resume", "mine", "--frames", "350", "--quiet") == 0
+    assert directory.last_metrics()["frames"] == 352  # whole steps of four environments
+
+
+def test_runs_survives_broken_files(short: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("good", "bad"):
+        assert run(*TRAIN, "--name", name) == 0
+    Path("runs/bad/config.json").write_text("{")
+    Path("runs/good/checkpoints/BEST").write_text("?")
+    Path("runs/good/evaluation").mkdir()
+    Path("runs/good/evaluation/torn.json").write_text("{")
+    capsys.readouterr()
+    assert run("runs") == 0
+    out = capsys.readouterr().out
+    assert "config.json cannot be read" in out
+    assert "200 (100 %)" in out
+    assert run("eval", "good", "--checkpoint", "best", "--episodes", "1") == 0
 
 
 def test_a_full_disk_during_training(

@@ -167,7 +167,7 @@ def test_an_evaluation_is_stored_as_json(tmp_path: Path) -> None:
     result = summarize([Episode(-21.0, 800), Episode(-20.0, 900)], sticky, "idqn", 4_000, 0)
     result.save(RunDir(tmp_path))
     (file,) = (tmp_path / "evaluation").iterdir()
-    assert file.name == "idqn-000000004000-sticky0.25.json"
+    assert file.name == "idqn-000000004000-sticky0.25-seed0-2episodes.json"
     expected = dataclasses.asdict(result)
     for name in ("interval", "returns", "lengths"):
         expected[name] = list(expected[name])

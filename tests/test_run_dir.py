@@ -17,6 +17,9 @@ def test_create_then_open(tmp_path: Path) -> None:
 
 def test_all_or_none_are_created(tmp_path: Path) -> None:
     RunDir.create_all([tmp_path / "b"], [Config()], {})
+    with pytest.raises(UserError, match="stopped before its first checkpoint; delete it"):
+        RunDir.create_all([tmp_path / "b"], [Config()], {})
+    (tmp_path / "b" / "checkpoints" / "000000000000" / "COMPLETE").mkdir(parents=True)
     before = (tmp_path / "b" / "config.json").read_bytes()
     with pytest.raises(UserError, match=r"is a run already.*idqn resume.*--name"):
         RunDir.create_all([tmp_path / "a", tmp_path / "b"], [Config(), Config()], {})

@@ -18,6 +18,7 @@ from idqn.errors import UserError
 from idqn.networks import IDQN, build_network
 from idqn.policy import directed_action
 from idqn.run_dir import RunDir
+from idqn.system import resolve_device
 from idqn.types import EnvSpec, QOutput
 
 
@@ -66,8 +67,9 @@ class Agent:
         out = out._replace(reconstruction=self._pixels(out.reconstruction))
         return QOutput(*(tensor[0] for tensor in out)) if single else out
 
-    def decode(self, embedding: Tensor) -> Tensor:
+    def decode(self, embedding: Tensor | NDArray[np.float32]) -> Tensor:
         """The image an embedding [..., E] stands for, in pixels, [..., C, H, W]."""
+        embedding = torch.as_tensor(embedding)
         size = self.config.agent.embedding_size
         if embedding.shape[-1:] != (size,):
             raise UserError(f"embeddings have {size} numbers, got shape {tuple(embedding.shape)}")
@@ -113,4 +115,4 @@ def load(
             f"{config.agent.keys} keys, embedding {config.agent.embedding_size}): they come from "
             f"another run"
         ) from error
-    return Agent(network, config, spec, torch.device(device))
+    return Agent(network, config, spec, resolve_device(device))

@@ -59,7 +59,13 @@ def save(run: RunDir, frames: int, checkpoint: Checkpoint) -> Path:
             REPLAY: _write(temporary / REPLAY, _compress(checkpoint.replay)),
             STATE: _write(temporary / STATE, [json.dumps(state, indent=1).encode()]),
         }
-        seal = {"format": FORMAT, "version": VERSION, "frames": frames, "sha256": sums}
+        seal = {
+            "format": FORMAT,
+            "version": VERSION,
+            "run_id": run.identity,
+            "frames": frames,
+            "sha256": sums,
+        }
         _write(temporary / COMPLETE, [json.dumps(seal, indent=1).encode()])
         sync_directory(temporary)
         if final.exists():
@@ -101,8 +107,19 @@ def best(run: RunDir) -> int | None:
     """Frames of the best checkpoint so far, if there is one."""
     if not run.best_file.exists():
         return None
-    frames = int(run.best_file.read_text())
-    return frames if (run.checkpoint(frames) / COMPLETE).exists() else None
+    text = run.best_file.read_text().strip()
+    known = text.isdigit() and (run.checkpoint(int(text)) / COMPLETE).exists()
+    return int(text) if known else None
+
+
+def abandon_after(run: RunDir, frames: int) -> None:
+    """Move checkpoints newer than `frames` out of the way of a run that goes on from there."""
+    for newer in complete(run):
+        if newer > frames:
+            aside = run.checkpoints / "abandoned" / run.checkpoint(newer).name
+            aside.parent.mkdir(exist_ok=True)
+            shutil.rmtree(aside, ignore_errors=True)
+            run.checkpoint(newer).rename(aside)
 
 
 def complete(run: RunDir) -> list[int]:
@@ -203,6 +220,8 @@ def _opened(run: RunDir, frames: int) -> tuple[Path, dict[str, str]]:
             f"'{folder}' has checkpoint version {version}, and this idqn reads up to {VERSION}; "
             f"install a newer idqn"
         )
+    if run.identity is not None and seal.get("run_id") != run.identity:
+        raise UserError(f"'{folder}' is a checkpoint of another run, not of '{run.path}'")
     return folder, sums
 
 

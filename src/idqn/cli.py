@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tomllib
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from contextlib import redirect_stderr
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import tyro
 
 from idqn import commands
-from idqn.config import field_names, from_dict
+from idqn.config import Config, EnvConfig, field_names, from_dict, unchecked
 from idqn.errors import DivergenceError, UserError, nearest
 from idqn.presets import preset
 
@@ -25,10 +27,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Threads that wait by spinning stall each other when cores are shared; sleep instead. Must be
     # set before torch is first imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    warnings.showwarning = lambda message, *_, **__: _warn(message)
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        sys.exit(_dispatch(arguments))
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: _warn(message)
+            sys.exit(_dispatch(arguments))
     except UserError as error:
         _fail(error, 2)
     except DivergenceError as error:
@@ -38,6 +41,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else error, 2)
+    except (MemoryError, RuntimeError) as error:
+        if "memory" not in str(error).lower():
+            raise
+        _fail(
+            f"not enough memory ({str(error).splitlines()[0]}); lower replay.transitions, "
+            f"train.envs or agent.embedding_size, or train fewer runs at once",
+            2,
+        )
     except KeyboardInterrupt:
         _fail("interrupted", 130)
 
@@ -67,7 +78,7 @@ def _dispatch(arguments: list[str]) -> int:
             f"(commands: {', '.join(_COMMANDS)})"
         )
     options, run = _COMMANDS[command]
-    if options in (commands.TrainOptions, commands.ConfigOptions):
+    if options in _WITH_CONFIG:
         return run(_parse_with_config(options, command, rest))
     return run(_parse(options, command, rest))
 
@@ -80,60 +91,80 @@ def _usage() -> str:
 
 
 def _parse(options: type[T], command: str, arguments: list[str], default: T | None = None) -> T:
-    """Parse with tyro; what it does not know becomes one line with the nearest right flag."""
+    """Parse with tyro; what it does not understand becomes one line."""
     parse: Any = tyro.cli  # its overloads do not know of a default that may be missing
     parsed: T
     unknown: list[str]
-    parsed, unknown = parse(
-        options,
-        prog=f"idqn {command}",
-        args=arguments,
-        default=default,
-        return_unknown_args=True,
-        description=options.__doc__,
-    )
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint):
+            parsed, unknown = parse(
+                options,
+                prog=f"idqn {command}",
+                args=arguments,
+                default=default,
+                return_unknown_args=True,
+                description=options.__doc__,
+            )
+    except SystemExit as exit_:
+        if not exit_.code:  # --help
+            raise
+        raise UserError(f"{_gist(complaint.getvalue())} (`idqn {command} --help`)") from None
     if unknown:
-        word = next((u for u in unknown if u.startswith("-")), unknown[0])
-        flag = word.split("=")[0]
-        own = [name.replace("_", "-") for name in options.__dataclass_fields__]  # type: ignore[attr-defined]
-        if options in (commands.TrainOptions, commands.ConfigOptions):
-            own += [name.replace("_", "-") for name in field_names()]
-        suggestion = nearest(flag.replace("_", "-"), [f"--{name}" for name in own])
-        raise UserError(f"unknown argument '{word}'{suggestion} (`idqn {command} --help`)")
+        raise UserError(f"{_unknown(options, unknown)} (`idqn {command} --help`)")
     return parsed
 
 
+def _gist(complaint: str) -> str:
+    """What tyro complains about: a title, a rule, the reason, a rule, advice. The reason."""
+    parts: list[list[str]] = [[]]
+    for line in complaint.splitlines():
+        if line.strip(" -"):
+            parts[-1].append(line.strip())
+        else:
+            parts.append([])
+    return " ".join(parts[1] if len(parts) > 1 else parts[0])
+
+
+def _unknown(options: type[Any], unknown: list[str]) -> str:
+    """An argument nobody knows, with the nearest that somebody does."""
+    word = next((u for u in unknown if u.startswith("-")), unknown[0])
+    flag = word.split("=")[0].replace("_", "-")
+    if flag == "--env.id":
+        return "environments are given without a flag: idqn train ENV ..."
+    own = [name for name in options.__dataclass_fields__ if name not in ("envs", "tree", "run")]
+    if options in _WITH_CONFIG:
+        own += [name for name in field_names() if name not in ("env.id", "train.seed")]
+    known = [f"--{name.replace('_', '-')}" for name in own]
+    hint = "; did you mean '--seeds'?" if flag == "--train.seed" else nearest(flag, known)
+    return f"unknown argument '{word}'{hint}"
+
+
+_WITH_CONFIG = (commands.TrainOptions, commands.ConfigOptions)
+
+
 def _parse_with_config(options: type[T], command: str, arguments: list[str]) -> T:
-    """Preset, then TOML file, then flags: the first two set the flags' defaults."""
-    name = _peek(arguments, "--preset") or "paper"
-    env_id = next((a for a in _leading(arguments)), "ALE/MsPacman-v5")
-    config = preset(name, env_id)
-    file = _peek(arguments, "--config")
-    if file is not None:
-        config = from_dict(_read_toml(Path(file)), base=config)
-    return _parse(options, command, arguments, default=options(tree=config))  # type: ignore[call-arg]
-
-
-def _peek(arguments: list[str], flag: str) -> str | None:
-    """The value of a flag before everything is parsed."""
-    for word, following in pairwise([*arguments, ""]):
-        if word == flag:
-            return following
-        if word.startswith(flag + "="):
-            return word.removeprefix(flag + "=")
-    return None
-
-
-def _leading(arguments: list[str]) -> list[str]:
-    """Arguments that look like environment ids."""
-    return [a for a in arguments if not a.startswith("-") and "-v" in a]
+    """Preset, then TOML file, then flags: the first two are the flags' defaults. So it takes two
+    passes: one to learn which preset, file and environment, one for everything."""
+    with unchecked():
+        asked = [a for a in arguments if a not in ("-h", "--help")]
+        first: Any = _parse(options, command, asked, default=options(tree=Config()))  # type: ignore[call-arg]
+    data = _read_toml(first.config) if first.config is not None else {}
+    env = data.get("env")
+    named = env.get("id") if isinstance(env, dict) else None
+    env_id = first.envs[0] if first.envs else named or EnvConfig().id
+    config = from_dict(data, base=preset(first.preset, str(env_id)))
+    default: Any = options(tree=config)  # type: ignore[call-arg]
+    parsed: Any = _parse(options, command, arguments, default=default)
+    result: T = parsed if parsed.envs or not named else replace(parsed, envs=(named,))
+    return result
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise UserError(f"there is no config file '{path}'") from None
+    except OSError as error:
+        raise UserError(f"config file '{path}' cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"'{path}' is not valid TOML: {error}") from error
 

@@ -11,7 +11,7 @@ import tyro
 
 from idqn.config import Config, to_json, to_toml
 from idqn.errors import UserError
-from idqn.run_dir import DEFAULT_ROOT
+from idqn.run_dir import DEFAULT_ROOT, RunDir
 
 PresetName = Literal["paper", "authors", "quick"]
 
@@ -117,6 +117,8 @@ class RunsOptions:
 
 def config(options: ConfigOptions) -> int:
     config = options.tree
+    if len(options.envs) > 1:
+        raise UserError(f"config takes one environment, got {', '.join(options.envs)}")
     if options.envs:
         config = config.replace(**{"env.id": options.envs[0]})
     print(to_json(config) if options.json else to_toml(config), end="")
@@ -129,6 +131,8 @@ def train(options: TrainOptions) -> int:
     from idqn import console
     from idqn import train as training
 
+    if options.seeds == ():
+        raise UserError("--seeds needs at least one number, for example: --seeds 0 1 2")
     seeds = options.seeds or (options.tree.train.seed,)
     pairs = [(env, seed) for env in options.envs for seed in seeds]
     configs = [options.tree.replace(**{"env.id": e, "train.seed": s}) for e, s in pairs]
@@ -189,7 +193,6 @@ def evaluate(options: EvalOptions) -> int:
     from idqn import checkpoint, console
     from idqn.agent import load
     from idqn.evaluate import EVALUATION_SEED, play_many, random_policy, summarize
-    from idqn.run_dir import RunDir
     from idqn.system import resolve_device
 
     run = RunDir.open(options.run)
@@ -232,7 +235,6 @@ def play(options: PlayOptions) -> int:
     from idqn.agent import load
     from idqn.evaluate import EVALUATION_SEED
     from idqn.film import film
-    from idqn.run_dir import RunDir
 
     run = RunDir.open(options.run)
     frames = checkpoint.find(run, options.checkpoint)
@@ -244,18 +246,20 @@ def play(options: PlayOptions) -> int:
 
 
 def runs(options: RunsOptions) -> int:
-    from idqn import console
+    from idqn import checkpoint, console
     from idqn.run_dir import find_runs
 
     if not options.directory.is_dir():
         raise UserError(f"there is no directory '{options.directory}'; train something first")
     rows = []
     for run in find_runs(options.directory):
-        config, metrics = run.config(), run.last_metrics()
-        frames = metrics.get("frames", 0)
-        scores = {
-            data["policy"]: data["mean"] for data in run.evaluations().values() if "mean" in data
-        }
+        try:
+            config = run.config()
+        except UserError:
+            rows.append([str(run.path), "config.json cannot be read", *[""] * 6])
+            continue
+        metrics = run.last_metrics()
+        frames = max([metrics.get("frames", 0), *checkpoint.complete(run)])
         rows.append(
             [
                 str(run.path),
@@ -265,9 +269,21 @@ def runs(options: RunsOptions) -> int:
                 f"{frames:,} ({100 * frames / config.train.frames:.0f} %)",
                 _number(metrics.get("return_last_100")),
                 _number(metrics.get("return_best_100")),
-                _number(scores.get(config.agent.name)),
+                _number(_evaluated(run, config)),
             ]
         )
     headings = ["run", "environment", "agent", "seed", "frames", "last 100", "best 100"]
     console.print_table([*headings, "evaluated"], rows)
     return 0
+
+
+def _evaluated(run: RunDir, config: Config) -> float | None:
+    """The agent's newest evaluation in the games it was trained on, of most episodes."""
+    own = [
+        data
+        for data in run.evaluations().values()
+        if data.get("policy") == config.agent.name
+        and data.get("sticky_probability") == config.env.sticky_probability
+    ]
+    newest = max(own, key=lambda d: (d["frames_trained"], d["episodes"]), default=None)
+    return None if newest is None else float(newest["mean"])

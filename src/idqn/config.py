@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -19,10 +20,23 @@ import tyro
 
 from idqn.errors import UserError, nearest
 
+_checking = True
+
 
 def _require(condition: bool, message: str) -> None:
-    if not condition:
+    if _checking and not condition:
         raise UserError(message)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Let configs be built that make no sense yet: a command line is read in two passes."""
+    global _checking
+    _checking = False
+    try:
+        yield
+    finally:
+        _checking = True
 
 
 @dataclass(frozen=True)

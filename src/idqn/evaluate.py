@@ -35,6 +35,7 @@ class Moment(NamedTuple):
 
 def play(policy: Policy, env: SingleEnv, seed: int = EVALUATION_SEED) -> Iterator[Moment]:
     """Play one episode, moment by moment."""
+    _check_seed(seed)
     observation = env.reset(seed)
     over = False
     while not over:
@@ -44,6 +45,11 @@ def play(policy: Policy, env: SingleEnv, seed: int = EVALUATION_SEED) -> Iterato
         over = terminated or truncated
         yield Moment(observation, screen, action, reward, over)
         observation = following
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**31:
+        raise UserError(f"a seed is between 0 and 2**31 - 1, got {seed}")
 
 
 class Episode(NamedTuple):
@@ -66,6 +72,7 @@ def play_many(
     """
     if episodes < 1:
         raise UserError(f"episodes must be at least 1, got {episodes}")
+    _check_seed(seed)
     count = min(envs, episodes)
     bounds = np.linspace(0, episodes, count + 1).astype(np.int64)
     quota = np.diff(bounds)
@@ -109,7 +116,10 @@ class Evaluation:
     lengths: tuple[int, ...]
 
     def save(self, run: RunDir) -> None:
-        name = f"{self.policy}-{self.frames_trained:012d}-sticky{self.sticky_probability:g}"
+        name = (
+            f"{self.policy}-{self.frames_trained:012d}-sticky{self.sticky_probability:g}"
+            f"-seed{self.seed}-{self.episodes}episodes"
+        )
         text = json.dumps(dataclasses.asdict(self), indent=1) + "\n"
         write_atomically(run.evaluation(name), text.encode())
 

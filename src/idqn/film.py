@@ -19,6 +19,8 @@ def film(agent: Agent, path: Path, seed: int, max_steps: int) -> tuple[float, in
     """Film one game; returns its score and length in agent steps."""
     if path.suffix not in (".mp4", ".gif"):
         raise UserError(f"films end in .mp4 or .gif, got '{path}'")
+    if max_steps < 1:
+        raise UserError(f"a film needs at least 1 step, got --max-steps {max_steps}")
     if path.exists():
         raise UserError(f"'{path}' exists already; choose another name with --video")
     import imageio.v2 as imageio

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -116,7 +118,9 @@ class MetricsWriter:
     def __init__(self, run: RunDir, length: int = 0, frames: int = 0) -> None:
         """Continue after the first `length` bytes, written up to `frames`; later ones go."""
         self._file = run.metrics_file.open("ab")
-        self._file.truncate(length)
+        if self.length < length:
+            warnings.warn(f"'{run.metrics_file}' has lost its last rows", stacklevel=2)
+        self._file.truncate(min(length, self.length))
         self._board = _tensorboard(run, frames)
 
     @property
@@ -130,6 +134,10 @@ class MetricsWriter:
             for name, value in row.items():
                 if name != "frames" and value is not None:
                     self._board.add_scalar(name, value, row["frames"])
+
+    def sync(self) -> None:
+        """Rows must outlive a power cut as surely as the checkpoint that counts them."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()

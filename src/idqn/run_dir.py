@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,7 +30,16 @@ class RunDir:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return self.path.resolve().name
+
+    @property
+    def identity(self) -> str | None:
+        """What checkpoints of this run are marked with; None if nobody knows any more."""
+        try:
+            system = json.loads(self.system_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return system.get("run_id") if isinstance(system, dict) else None
 
     @property
     def config_file(self) -> Path:
@@ -63,7 +74,13 @@ class RunDir:
     def require_new(paths: list[Path]) -> None:
         """Refuse to write where something is already."""
         for path in paths:
-            if RunDir(path).config_file.exists():
+            run = RunDir(path)
+            if run.config_file.exists() and not any(run.checkpoints.glob("*/*")):
+                raise UserError(
+                    f"'{path}' is a run that was stopped before its first checkpoint; delete it, "
+                    f"or choose another --name or --runs-dir"
+                )
+            if run.config_file.exists():
                 raise UserError(
                     f"'{path}' is a run already; continue it with `idqn resume {path}`, or choose "
                     f"another --name or --runs-dir"
@@ -72,8 +89,9 @@ class RunDir:
                 raise UserError(
                     f"'{path}' exists already and is not a run; choose another --name or --runs-dir"
                 )
-        if len(set(paths)) < len(paths):
-            raise UserError(f"two runs would share the directory '{paths[0]}'; name them apart")
+        for path in paths:
+            if paths.count(path) > 1:
+                raise UserError(f"two runs would share the directory '{path}'; name them apart")
 
     @staticmethod
     def create_all(
@@ -85,7 +103,8 @@ class RunDir:
         for path, config in zip(paths, configs, strict=True):
             run = RunDir(path)
             run.checkpoints.mkdir(parents=True)
-            run.system_file.write_text(json.dumps(system, indent=2) + "\n")
+            marked = {"run_id": uuid.uuid4().hex} | system
+            run.system_file.write_text(json.dumps(marked, indent=2) + "\n")
             write_atomically(run.config_file, to_json(config).encode())
             runs.append(run)
         return runs
@@ -138,8 +157,12 @@ class RunDir:
         return {}
 
     def evaluations(self) -> dict[str, dict[str, Any]]:
-        files = sorted((self.path / "evaluation").glob("*.json"))
-        return {file.stem: json.loads(file.read_text()) for file in files}
+        """What is stored under `evaluation/`, by file name, less what cannot be read."""
+        found = {}
+        for file in sorted((self.path / "evaluation").glob("*.json")):
+            with suppress(ValueError):
+                found[file.stem] = json.loads(file.read_text())
+        return found
 
 
 def find_runs(root: Path) -> Iterator[RunDir]:

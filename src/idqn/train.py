@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -46,9 +47,9 @@ def train(
     """Train one population, each run into its own new directory."""
     directories = [Path(path) for path in paths]
     RunDir.require_new(directories)  # before anything slow
-    with Training(_resolved(configs)) as training:
+    with _StopSignal() as stop, Training(_resolved(configs)) as training:
         training.create(directories)
-        return _run(training, observer)
+        return _run(training, stop, observer)
 
 
 def resume(
@@ -65,21 +66,36 @@ def resume(
     `frames` trains on to a new total. `alone` leaves the rest of the population behind.
     """
     first = RunDir.open(run)
-    names = checkpoint.load_state(first, checkpoint.find(first, which))["population"]
-    runs = [first] if alone else [_member(first, name) for name in names]
+    state = checkpoint.load_state(first, checkpoint.find(first, which))
+    names = [first.name] if alone else state["population"]
+    own = 0 if alone else state["member"]
+    # whatever its directory is called now, this run is itself
+    runs = [first if i == own else _member(first, name) for i, name in enumerate(names)]
     start = _common_checkpoint(runs, which)
     configs = [member.config() for member in runs]
     changes = {"train.frames": frames, "system.device": device}
     changes = {name: value for name, value in changes.items() if value is not None}
     configs = _resolved([config.replace(**changes) for config in configs])
-    with Training(configs) as training:
+    with _StopSignal() as stop, Training(configs) as training:
+        newer = [f for f in checkpoint.complete(first) if f > start]
         training.restore(runs, start)
+        if newer and which != "latest":
+            warnings.warn(
+                f"{len(newer)} newer checkpoints of '{run}' were moved to "
+                f"'{first.checkpoints / 'abandoned'}'",
+                stacklevel=2,
+            )
+        if frames is not None and frames < training.frames:
+            raise UserError(
+                f"'{run}' has been trained for {training.frames:,} frames already, so it cannot be "
+                f"trained on to {frames:,}"
+            )
         for member, config in zip(runs, configs, strict=True):
             write_atomically(member.config_file, to_json(config).encode())
-        return _run(training, observer)
+        return _run(training, stop, observer)
 
 
-def _run(training: Training, observer: Observer | None) -> Outcome:
+def _run(training: Training, stop: _StopSignal, observer: Observer | None) -> Outcome:
     """The training loop."""
     config = training.config
     learner, replay, envs = training.learner, training.replay, training.envs
@@ -87,33 +103,33 @@ def _run(training: Training, observer: Observer | None) -> Outcome:
     starts, skip = config.replay.learning_starts_steps, config.env.frame_skip
     rows: list[dict[str, Any]] = [run.last_metrics() for run in training.runs]
     first_frame, shown = training.frames, 0.0
-    with _StopSignal() as stop:
-        while training.frames < config.train.frames and stop.received is None:
-            action = training.act()
-            step = envs.step(action)
-            replay.append(action, training.learnable(step))
-            record_step(training.statistics, step)
-            before, training.steps = training.steps, training.steps + config.train.envs
+    while training.frames < config.train.frames and stop.received is None:
+        action = training.act()
+        step = envs.step(action)
+        replay.append(action, training.learnable(step))
+        record_step(training.statistics, step)
+        before, training.steps = training.steps, training.steps + config.train.envs
 
-            if before < starts <= training.steps and config.agent.subtract_mean_image:
-                learner.set_mean_image(replay.mean_observation())
-            while training.updates < (training.steps - starts) // every:
-                training.update()
-            if training.steps // sync != before // sync:
-                learner.sync_target()
+        if before < starts <= training.steps and config.agent.subtract_mean_image:
+            learner.set_mean_image(replay.mean_observation())
+        while training.updates < (training.steps - starts) // every:
+            training.update()
+        if training.steps // sync != before // sync:
+            learner.sync_target()
 
-            def passed(every_frames: int, since: int = before) -> bool:
-                return training.frames // every_frames != since * skip // every_frames
+        def passed(every_frames: int, since: int = before) -> bool:
+            return training.frames // every_frames != since * skip // every_frames
 
-            logged = passed(config.system.log_every_frames)
-            if logged:
-                rows = training.log()
-            if passed(config.system.checkpoint_every_frames):
-                training.save()
-            if observer is not None and (logged or time.monotonic() - shown > 0.2):
-                shown = time.monotonic()
-                observer(Progress(training.frames, config.train.frames, rows, logged))
-        training.save()
+        done = training.frames >= config.train.frames
+        logged = done or passed(config.system.log_every_frames)
+        if logged:
+            rows = training.log()
+        if passed(config.system.checkpoint_every_frames):
+            training.save()
+        if observer is not None and (logged or time.monotonic() - shown > 0.2):
+            shown = time.monotonic()
+            observer(Progress(training.frames, config.train.frames, rows, logged))
+    training.save()
     return Outcome(training.runs, first_frame, training.frames, stop.received)
 
 
@@ -154,8 +170,6 @@ def _resolved(configs: Sequence[Config]) -> list[Config]:
 
 
 def _member(first: RunDir, name: str) -> RunDir:
-    if name == first.name:
-        return first
     try:
         return RunDir.open(first.path.parent / name)
     except UserError as error:
@@ -168,7 +182,10 @@ def _member(first: RunDir, name: str) -> RunDir:
 def _common_checkpoint(runs: list[RunDir], which: str | int) -> int:
     """The newest checkpoint that all runs have: a crash may fall between two runs' saves."""
     if which != "latest":
-        return checkpoint.find(runs[0], which)
+        frames = checkpoint.find(runs[0], which)
+        for run in runs:
+            checkpoint.find(run, frames)
+        return frames
     shared = set(checkpoint.complete(runs[0]))
     for run in runs[1:]:
         shared &= set(checkpoint.complete(run))

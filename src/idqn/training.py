@@ -134,6 +134,8 @@ class Training:
         self._elapsed = common["elapsed_s"]
         self._last_log = (self.frames, self._elapsed)
         self._restore_envs(saved)
+        for run_dir in runs:
+            checkpoint.abandon_after(run_dir, frames)
         self.runs = runs
         self._saved_frames = frames
         self.writers = [
@@ -186,8 +188,11 @@ class Training:
         if self._saved_frames == self.frames:
             return
         self._checked_means()
-        if not bool(self.learner.online.isfinite().all()):
-            raise self._divergence("a weight", self.runs[0], "not finite")
+        for run, row in zip(self.runs, self.learner.online, strict=True):
+            if not bool(row.isfinite().all()):
+                raise self._divergence("a weight", run, "not finite")
+        for writer in self.writers:
+            writer.sync()
         positions = self.envs.positions()
         for number, run in enumerate(self.runs):
             score = self.statistics[number].last_mean
@@ -243,6 +248,7 @@ class Training:
                 "env_episodes": positions.episode[own].tolist(),
                 "env_action_counts": [len(log) for log in logs],
                 "population": [member.name for member in self.runs],
+                "member": run,
             },
         )
 

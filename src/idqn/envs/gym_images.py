@@ -17,7 +17,7 @@ def make_image_env(config: EnvConfig, render_mode: str | None = None) -> ImageEn
     options: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     try:
         env = gym.make(config.id, **options)
-    except (gym.error.Error, ImportError, TypeError) as error:
+    except Exception as error:  # whatever the environment's own code may raise
         raise UserError(f"environment '{config.id}' could not be made: {error}") from error
     return ImageEnv(env, config)
 

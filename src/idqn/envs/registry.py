@@ -60,13 +60,19 @@ def check_registered(env_id: str) -> None:
     import gymnasium as gym
 
     gym.register_envs(ale_py)
+    if ":ALE/" in env_id:
+        raise UserError(f"Atari ids stand alone: '{env_id.split(':')[1]}' instead of '{env_id}'")
     spec = gym.registry.get(env_id)
     if spec is not None and str(spec.entry_point).startswith("ale_py"):
         rom_name(env_id)  # an older Atari id, with another preprocessing: says the one to use
     if ":" in env_id or spec is not None:
         return
     known = [name for name in gym.registry if name.startswith(("ALE/", "idqn/"))]
-    others = [name for name in gym.registry if name not in known]
+    others = [
+        name
+        for name, spec in gym.registry.items()
+        if name not in known and not str(spec.entry_point).startswith("ale_py")
+    ]
     short = {name.split("/")[1].split("-")[0].lower(): name for name in known}
     plain = env_id.split("/")[-1].split("-")[0].lower()
     games = [short[name] for name in get_close_matches(plain, short, n=1)]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
 from idqn.envs.gym_images import make_image_env
+from idqn.errors import UserError
 
 
 class SingleEnv(Protocol):
@@ -60,7 +61,10 @@ class SingleImageEnv:
         from idqn.envs.registry import check_registered
 
         check_registered(config.id)
-        self.env = make_image_env(config, render_mode="rgb_array")
+        try:
+            self.env = make_image_env(config, render_mode="rgb_array")
+        except UserError:  # perhaps it cannot be drawn, but still be played
+            self.env = make_image_env(config)
         self._stack = FrameStack(1, config.frame_stack, self.env.frame_shape)
 
     def reset(self, seed: int) -> NDArray[np.uint8]:
@@ -74,7 +78,11 @@ class SingleImageEnv:
         return self._stack.push(frame[None], np.zeros(1, bool))[0], reward, terminated, truncated
 
     def screen(self) -> NDArray[np.uint8]:
-        picture: NDArray[np.uint8] = np.asarray(self.env.env.render(), np.uint8)
+        drawn = self.env.env.render() if self.env.env.render_mode == "rgb_array" else None
+        if drawn is None:  # then what the agent sees, in grey
+            frame = self._stack.observation[0, -self.env.frame_shape[0] :].max(0)
+            return np.repeat(frame[:, :, None], 3, axis=2)
+        picture: NDArray[np.uint8] = np.asarray(drawn, np.uint8)
         return picture
 
     def close(self) -> None:

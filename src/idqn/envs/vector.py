@@ -295,6 +295,7 @@ def _work(
     """A worker's life: build, then one step for each message, until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's to handle
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it outlives the last step it is asked for
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         crew = _Crew(seats, _map_arrays(raw, count, frame_shape))
         while True:
@@ -310,3 +311,11 @@ def _work(
         pipe.send(error)
     except Exception:
         pipe.send(traceback.format_exc())
+
+
+def _end_with_parent() -> None:
+    """A closed pipe is only noticed between steps; building many environments takes longer."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
