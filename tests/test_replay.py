@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from tests.replay_world import COLOUR, ENVS, GREY, RUNS, World, assert_same_batch
 from torch import Tensor
 
 from idqn.replay import Replay
 from idqn.types import Step
+from tests.replay_world import COLOUR, ENVS, GREY, RUNS, World, assert_same_batch
 
 
 @pytest.mark.parametrize("frame_shape", [GREY, COLOUR], ids=["grey", "colour"])

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from tests.replay_world import RUNS, World, assert_same_batch, one_run
 from torch import Tensor
+
+from tests.replay_world import RUNS, World, assert_same_batch, one_run
 
 
 @pytest.mark.parametrize("run", range(RUNS))

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.comparison import assert_same_checkpoint, metrics
 
 from idqn import checkpoint
 from idqn.config import Config, to_toml
 from idqn.run_dir import RunDir
+from tests.comparison import assert_same_checkpoint, metrics
 
 IDQN = [sys.executable, "-m", "idqn"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}

@@ -8,7 +8,6 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from tests.comparison import assert_same_checkpoint, metrics
 
 from idqn import checkpoint
 from idqn.agent import load
@@ -20,6 +19,7 @@ from idqn.presets import preset
 from idqn.run_dir import RunDir
 from idqn.train import Progress, resume, train
 from idqn.types import Batch
+from tests.comparison import assert_same_checkpoint, metrics
 
 
 def test_two_runs_from_one_seed_are_identical(tiny: Config, tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.envs.film_env import FilmEnv
 
 from idqn.config import EnvConfig
 from idqn.envs import mini_pacman
 from idqn.envs.gym_images import ImageEnv, ImageGroup, make_image_env
 from idqn.errors import UserError
 from idqn.presets import preset
+from tests.envs.film_env import FilmEnv
 
 mini_pacman.register()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from idqn.envs.mini_pacman import RENDER_SCALE
 from idqn.envs.single import FrameStack, SingleImageEnv, make_single
 from idqn.errors import UserError
 from idqn.presets import preset
+from tests.envs.film_env import FilmEnv
 
 MINI = preset("paper", "idqn/MiniPacman-v0").env
 PONG = preset("paper", "ALE/Pong-v5").env
@@ -144,3 +146,15 @@ def test_unknown_ids_are_a_users_mistake() -> None:
     for given, suggested in (("idqn/MiniPackman-v0", MINI.id), ("ALE/Pongg-v5", PONG.id)):
         with pytest.raises(UserError, match=f"did you mean '{suggested}'"):
             make_single(preset("paper", given).env)
+
+
+def test_an_environment_that_cannot_be_drawn_shows_what_the_agent_sees() -> None:
+    frames = [np.full((6, 5), level, np.uint8) for level in (10, 200, 30)]
+    gym.register("tests/Undrawn-v0", lambda: FilmEnv(frames))
+    config = replace(MINI, id="tests/Undrawn-v0")
+    env = SingleImageEnv(config)
+    env.reset(seed=0)
+    env.step(1)
+    screen = env.screen()
+    assert screen.shape == (6, 5, 3)
+    assert (screen == 200).all()

@@ -13,6 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+
+from idqn.config import EnvConfig
+from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
+from idqn.envs.editable import EditableAtari
+from idqn.envs.episodes import episode_seed
+from idqn.envs.gym_images import ImageGroup
 from tests.envs.alone import (
     BREAKOUT,
     MINI,
@@ -24,12 +30,6 @@ from tests.envs.alone import (
     play,
     random_actions,
 )
-
-from idqn.config import EnvConfig
-from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
-from idqn.envs.editable import EditableAtari
-from idqn.envs.episodes import episode_seed
-from idqn.envs.gym_images import ImageGroup
 
 # Few and late ends for Atari: a reset takes as long as a few hundred steps.
 # Time limits at which some random episodes are cut off and others have ended before.

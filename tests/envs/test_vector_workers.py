@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.envs.alone import BREAKOUT, MINI
-from tests.envs.film_env import BROKEN_ID
 
 from idqn.envs import RunEnvs, VectorEnv
 from idqn.errors import UserError
+from tests.envs.alone import BREAKOUT, MINI
+from tests.envs.film_env import BROKEN_ID
 
 BROKEN = replace(MINI, id=BROKEN_ID)
 NOTHING = np.zeros(4, np.int64)
