@@ -99,7 +99,7 @@ def test_diversity_by_hand() -> None:
     # AAᵀ = [0.5 0.5; 0.5 1]; less I: [-0.5 0.5; 0.5 0]; squares 0.25 · 3 = 0.75
     assert value(diversity_loss(attention, per_sample=False)) == pytest.approx(0.75)
     assert value(diversity_loss(attention, per_sample=True)) == pytest.approx(0.375)  # / B = 2
-    assert value(diversity_loss(attention)) == pytest.approx(0.375)
+    assert value(diversity_loss(attention)) == pytest.approx(0.75)
 
 
 def test_diversity_is_zero_when_each_sample_has_its_own_key() -> None:
@@ -113,7 +113,7 @@ def test_diversity_counts_samples_that_share_a_key() -> None:
 
     # three samples on one key: 3 · 2 off-diagonal ones; over B = 4
     assert value(diversity_loss(attention, per_sample=False)) == 6.0
-    assert value(diversity_loss(attention)) == 1.5
+    assert value(diversity_loss(attention, per_sample=True)) == 1.5
 
 
 def test_all_actions_in_a_row_punish_peaked_attention() -> None:
@@ -121,7 +121,7 @@ def test_all_actions_in_a_row_punish_peaked_attention() -> None:
     peaked = torch.eye(3)[torch.tensor([[0, 1, 2], [1, 2, 0]])].flatten(1)  # [2, A·N]
     # a one-hot row has squared norm A = 3: (3 - 1)² = 4 for each sample
     assert value(diversity_loss(peaked, per_sample=False)) == 8.0
-    assert value(diversity_loss(peaked)) == 4.0
+    assert value(diversity_loss(peaked, per_sample=True)) == 4.0
 
     # attention spread evenly over the keys has squared norm 3 · 3 · (1/3)² = 1: nothing to pay
     spread = torch.full((1, 9), 1 / 3)

@@ -21,7 +21,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("Bellman loss", "loss.bellman_kind", "smooth_l1", "smooth_l1"),
     ("Bellman target", "train.bootstrap", "double", "double"),
     ("diversity rows", "loss.diversity_rows", "chosen", "all"),
-    ("diversity divided by batch", "loss.diversity_per_sample", True, True),
+    ("diversity divided by batch", "loss.diversity_per_sample", False, True),
     ("λ1", "loss.bellman", 1.0, 1.0),
     ("λ2", "loss.distributional", 1.0, 1.0),
     ("λ3", "loss.reconstruction", 0.05, 0.01),

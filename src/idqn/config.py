@@ -146,9 +146,9 @@ class LossConfig:
     """Cross-entropy against log(w + this); 0 uses the exact log-softmax (the code had 1e-6)."""
     diversity_rows: Literal["chosen", "all"] = "chosen"
     """Attention of the chosen action (the text) or of all actions in one row (the code)."""
-    diversity_per_sample: bool = True
-    """Divide the diversity loss by the batch size (the code), so that its weight means the same
-    for every batch size; the text has the plain sum."""
+    diversity_per_sample: bool = False
+    """Divide the diversity loss by the batch size (the code) instead of summing over the batch
+    (the text)."""
 
     def __post_init__(self) -> None:
         for name in (

@@ -40,7 +40,7 @@ def reconstruction_loss(reconstruction: Tensor, state: Tensor) -> Tensor:
     return 0.5 * (reconstruction - state).square().sum((1, 2, 3)).mean()
 
 
-def diversity_loss(attention: Tensor, per_sample: bool = True) -> Tensor:
+def diversity_loss(attention: Tensor, per_sample: bool = False) -> Tensor:
     """‖AAᵀ - I‖² with one row of attention per sample; [B, N] or, all actions, [B, A·N]."""
     assert attention.ndim == 2
     gram = attention @ attention.T  # [B, B]

@@ -50,6 +50,7 @@ _AUTHORS = {
     "loss.reconstruction": 0.01,
     "loss.diversity": 0.1,
     "loss.diversity_rows": "all",
+    "loss.diversity_per_sample": True,
     "loss.distributional_log_epsilon": 1e-6,
     "optimizer.clip_scope": "layer",
     "optimizer.halve_every_steps": 2_000_000,
