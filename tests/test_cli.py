@@ -290,6 +290,10 @@ def test_going_back_to_an_older_checkpoint(
     directory = RunDir(Path("runs/mine"))
     (directory.checkpoint(400) / "replay.zst").write_bytes(b"broken")
     assert "use an earlier one with --checkpoint 200" in refusal(capsys, "resume", "mine")
+    before = checkpoint.complete(directory), directory.metrics_file.read_bytes()
+    refused = refusal(capsys, "resume", "mine", "--checkpoint", "200", "--frames", "100")
+    assert "cannot be trained on to 100" in refused
+    assert (checkpoint.complete(directory), directory.metrics_file.read_bytes()) == before
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run("resume", "mine", "--checkpoint", "200", "--frames", "300", "--quiet") == 0

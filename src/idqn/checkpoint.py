@@ -157,14 +157,12 @@ def load_weights(run: RunDir, frames: int) -> dict[str, Tensor]:
 
 
 def load_state(run: RunDir, frames: int) -> dict[str, Any]:
-    folder, sums = _opened(run, frames)
-    state: dict[str, Any] = json.loads(_verified(folder, STATE, sums).read_text())
-    return state
+    return _read_state(*_opened(run, frames))
 
 
 def load(run: RunDir, frames: int) -> Checkpoint:
     folder, sums = _opened(run, frames)
-    state = load_state(run, frames)
+    state = _read_state(folder, sums)
     return Checkpoint(
         weights=_read_tensors(folder, WEIGHTS, sums),
         training=_read_tensors(folder, TRAINING, sums),
@@ -245,6 +243,11 @@ def _damaged(run: RunDir, folder: Path, name: str) -> str:
         f"use an earlier one with --checkpoint {others[-1]}" if others else "there is no other one"
     )
     return f"checkpoint '{folder}' is damaged: {name} is not what was written; {advice}"
+
+
+def _read_state(folder: Path, sums: dict[str, str]) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(_verified(folder, STATE, sums).read_text())
+    return state
 
 
 def _read_tensors(folder: Path, name: str, sums: dict[str, str]) -> dict[str, Tensor]:

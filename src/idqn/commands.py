@@ -168,12 +168,12 @@ def resume(options: ResumeOptions) -> int:
 def _report(outcome: Any) -> int:
     from idqn import console
 
-    if outcome.first_frame == outcome.frames:
-        print(f"already at {outcome.frames:,} frames; --frames trains on to more")
     if outcome.stopped_by is not None:
         print(f"stopped by {outcome.stopped_by}; checkpoint written at {outcome.frames:,} frames")
         print(f"continue with: idqn resume {outcome.runs[0].path}")
         return 0
+    if outcome.first_frame == outcome.frames:
+        print(f"already at {outcome.frames:,} frames; --frames trains on to more")
     rows = []
     for run in outcome.runs:
         row = run.last_metrics()
@@ -193,11 +193,10 @@ def evaluate(options: EvalOptions) -> int:
     from idqn import checkpoint, console
     from idqn.agent import load
     from idqn.evaluate import EVALUATION_SEED, play_many, random_policy, summarize
-    from idqn.system import resolve_device
 
     run = RunDir.open(options.run)
     frames = checkpoint.find(run, options.checkpoint)
-    agent = load(run.path, frames, str(resolve_device(options.device)))
+    agent = load(run.path, frames, options.device)
     env = agent.config.env
     if options.sticky is not None:
         env = dataclasses.replace(env, sticky_probability=options.sticky)

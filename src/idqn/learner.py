@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from idqn.config import Config
 from idqn.losses import bellman_loss, distributional_loss, diversity_loss, reconstruction_loss
-from idqn.networks import IDQN, build_network
+from idqn.networks import IDQN, build_network, normalize
 from idqn.policy import directed_action
 from idqn.projection import project
 from idqn.types import Batch, QOutput
@@ -203,7 +203,7 @@ class Learner:
         options = self.config.loss
         out = self._forward(row, buffers, batch.observation, decode=True)
         assert out.reconstruction is not None
-        state = (batch.observation.float() - buffers["mean_image"]) / 255
+        state = normalize(batch.observation, buffers["mean_image"])
         chosen = _of_action(out.attention, batch.action)  # [B, N]
         chosen_q = out.q.gather(1, batch.action[:, None])[:, 0]  # [B]
         rows = chosen

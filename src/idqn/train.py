@@ -72,6 +72,11 @@ def resume(
     # whatever its directory is called now, this run is itself
     runs = [first if i == own else _member(first, name) for i, name in enumerate(names)]
     start = _common_checkpoint(runs, which)
+    if frames is not None and frames < start:
+        raise UserError(
+            f"'{run}' has been trained for {start:,} frames already, so it cannot be trained on to "
+            f"{frames:,}"
+        )
     configs = [member.config() for member in runs]
     changes = {"train.frames": frames, "system.device": device}
     changes = {name: value for name, value in changes.items() if value is not None}
@@ -84,11 +89,6 @@ def resume(
                 f"{len(newer)} newer checkpoints of '{run}' were moved to "
                 f"'{first.checkpoints / 'abandoned'}'",
                 stacklevel=2,
-            )
-        if frames is not None and frames < training.frames:
-            raise UserError(
-                f"'{run}' has been trained for {training.frames:,} frames already, so it cannot be "
-                f"trained on to {frames:,}"
             )
         for member, config in zip(runs, configs, strict=True):
             write_atomically(member.config_file, to_json(config).encode())

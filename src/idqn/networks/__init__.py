@@ -1,5 +1,5 @@
 """Q-networks: plain single-run modules that return a `QOutput` and never a loss."""
 
-from idqn.networks.idqn import IDQN, build_network
+from idqn.networks.idqn import IDQN, build_network, normalize
 
-__all__ = ["IDQN", "build_network"]
+__all__ = ["IDQN", "build_network", "normalize"]

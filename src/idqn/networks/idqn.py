@@ -14,6 +14,11 @@ from idqn.networks.memory import KeyValueMemory, Recall, make_values
 from idqn.types import QOutput
 
 
+def normalize(observation: Tensor, mean_image: Tensor) -> Tensor:
+    """Pixels to network units: what the encoder reads and the decoder reproduces."""
+    return (observation.float() - mean_image) / 255
+
+
 class IDQN(nn.Module):
     """uint8 observations [B, C, H, W] in, `QOutput` out."""
 
@@ -42,7 +47,7 @@ class IDQN(nn.Module):
 
     def normalize(self, observation: Tensor) -> Tensor:
         """Pixels to network units."""
-        return (observation.float() - self.mean_image) / 255
+        return normalize(observation, self.mean_image)
 
     def forward(self, observation: Tensor, decode: bool = True) -> QOutput:
         embedding = self.encoder(self.normalize(observation))
