@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch.func import grad_and_value
+from torch.func import vmap
 
 from idqn.config import Config
-from idqn.learner import Learner, _vmap
+from idqn.learner import Learner
+from idqn.losses import bellman_loss, distributional_loss, diversity_loss, reconstruction_loss
 from idqn.networks import build_network
-from idqn.types import Batch
+from idqn.objective import Heads, Objective, Outcome
+from idqn.projection import project
+from idqn.types import Batch, Seen
 
 SHAPE = (2, 11, 11)
 CPU = torch.device("cpu")
@@ -36,10 +39,8 @@ def only(batch: Batch, run: int) -> Batch:
 
 def with_vmap(learner: Learner) -> Learner:
     """The GPU's way of mapping over runs, on the CPU."""
-    learner._act = _vmap(learner._act_one)
-    learner._aim = _vmap(learner._aim_one)
-    learner._grad = _vmap(grad_and_value(learner._loss_one, has_aux=True))
-    learner._clip = _vmap(learner._clip_one)
+    learner._choose = vmap(learner.objective.act)
+    learner._gradients = vmap(learner.objective.gradients)
     return learner
 
 
@@ -123,8 +124,7 @@ def test_the_optimiser_is_torchs_adam_with_clipping(tiny: Config) -> None:
     adam = torch.optim.Adam([parameter], lr=3e-3, betas=(0.9, 0.999), eps=1e-8)
     for update in range(4):
         batch = make_batch(1, 3, seed=update)
-        aim = learner._aim(learner.online, learner.target, learner.buffers, batch, learner.per_run)
-        gradient, _ = learner._grad(learner.online, learner.buffers, batch, aim, learner.per_run)
+        gradient, _ = learner.gradient(batch)
         parameter.grad = gradient[0].clone()
         norm = torch.nn.utils.clip_grad_norm_([parameter], 0.5)
         adam.step()
@@ -141,16 +141,17 @@ def test_the_learning_rate_halves_and_stops_at_its_floor(tiny: Config) -> None:
         learner = Learner([config], SHAPE, [3], CPU)
         before = learner.online.clone()
         learner.schedule(steps)
-        learner._adam(torch.ones_like(before))
+        learner._adam(torch.ones_like(before), torch.ones(1), limit=1.0)
         torch.testing.assert_close(before - learner.online, torch.full_like(before, rate))
 
 
 def test_layer_clipping_leaves_the_keys_alone(tiny: Config) -> None:
     config = tiny.replace(**{"optimizer.clip_scope": "layer", "optimizer.clip_norm": 1.0})
     learner = Learner([config], SHAPE, [3], CPU)
-    clipped, norm = learner._clip_one(torch.full_like(learner.online[0], 2.0))
-    assert norm == pytest.approx(2 * learner.online.shape[1] ** 0.5)
-    for name, piece in zip(learner.layout, learner._split(clipped), strict=True):
+    gradient = torch.full_like(learner.online, 2.0)
+    learner._clip_layers(gradient)
+    for name, columns in learner.rows.columns.items():
+        piece = gradient[:, columns]
         if name == "memory.keys":
             assert torch.equal(piece, torch.full_like(piece, 2.0))
         else:
@@ -158,15 +159,92 @@ def test_layer_clipping_leaves_the_keys_alone(tiny: Config) -> None:
 
 
 @pytest.mark.parametrize("bootstrap", ["double", "target", "online"])
-def test_targets_by_hand(tiny: Config, bootstrap: str) -> None:
-    """Independent arithmetic: loops and plain modules instead of gathers and rows."""
-    config = tiny.replace(**{"train.bootstrap": bootstrap, "train.discount": 0.9})
+@pytest.mark.parametrize("rows", ["chosen", "all"])
+def test_the_gradient_is_that_of_the_plain_module(tiny: Config, bootstrap: str, rows: str) -> None:
+    """One loss through one `nn.Module` and autograd, against rows, stacks and two half ways."""
+    changes = {"train.bootstrap": bootstrap, "train.discount": 0.9, "loss.diversity_rows": rows}
+    config = tiny.replace(**changes)
     learner = Learner([config], SHAPE, [3], CPU)
     online = build_network(config.agent, SHAPE, 3, config.train.seed)
     other = build_network(config.agent, SHAPE, 3, seed=77)
-    learner.target[0] = learner._pack(dict(other.named_parameters()))
+    learner.target[0] = learner.rows.pack(dict(other.named_parameters()))
     batch = make_batch(1, 3)
-    aim = learner._aim(learner.online, learner.target, learner.buffers, batch, learner.per_run)
+    gradient, measured = learner.gradient(batch)
+
+    b = Batch(*(tensor[0] for tensor in batch))
+    with torch.no_grad():
+        by_online, by_target = online(b.next_observation), other(b.next_observation)
+    valuing, choosing = {
+        "double": (by_target, by_online),
+        "target": (by_target, by_target),
+        "online": (by_online, by_online),
+    }[bootstrap]
+    best = choosing.q.argmax(-1)
+    samples = torch.arange(len(best))
+    discount = 0.9 * (~b.terminated)
+    out = online(b.observation)
+    attention = out.attention[samples, b.action]
+    target = project(
+        valuing.attention[samples, best],
+        b.reward[:, None] + discount[:, None] * online.memory.values,
+        online.memory.values,
+    )
+    losses = {
+        "bellman": bellman_loss(
+            out.q[samples, b.action],
+            b.reward + discount * valuing.q[samples, best],
+            config.loss.bellman_kind,
+        ),
+        "distributional": distributional_loss(out.log_attention[samples, b.action], target),
+        "reconstruction": reconstruction_loss(out.reconstruction, online.normalize(b.observation)),
+        "diversity": diversity_loss(attention if rows == "chosen" else out.attention.flatten(1)),
+    }
+    sum(getattr(config.loss, name) * loss for name, loss in losses.items()).backward()
+    for name, loss in losses.items():
+        torch.testing.assert_close(measured[f"loss/{name}"][0], loss.detach())
+    for name, parameter in online.named_parameters():
+        own = learner.rows.named(gradient)[name][0]
+        torch.testing.assert_close(own, parameter.grad, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def aim_of(config: Config, batch: Batch, target_seed: int) -> Any:
+    """Targets for one run, of the objective itself, and the two plain networks."""
+    online = build_network(config.agent, SHAPE, 3, config.train.seed)
+    target = build_network(config.agent, SHAPE, 3, seed=target_seed)
+    kind, after = config.train.bootstrap, batch.next_observation[0]
+    own = Learner([config], SHAPE, [3], CPU).per_run
+    with torch.no_grad():
+        here = online(batch.observation[0])
+        choosing = (target if kind == "target" else online)(after).embedding
+        valuing = (online if kind == "online" else target)(after).embedding
+        assert here.reconstruction is not None
+        seen = Seen(
+            batch.observation[0],
+            online.mean_image,
+            here.reconstruction,
+            here.embedding,
+            choosing,
+            valuing,
+        )
+        aim = Objective(config, online.memory).aim(
+            Heads(
+                dict(online.memory.named_parameters()),
+                dict(target.memory.named_parameters()),
+                dict(online.memory.named_buffers()),
+            ),
+            seen,
+            Outcome(batch.action[0], batch.reward[0], batch.terminated[0]),
+            type(own)(*(column[0] for column in own)),
+        )
+    return aim, online, target
+
+
+@pytest.mark.parametrize("bootstrap", ["double", "target", "online"])
+def test_targets_by_hand(tiny: Config, bootstrap: str) -> None:
+    """Independent arithmetic: loops and plain modules instead of gathers and rows."""
+    config = tiny.replace(**{"train.bootstrap": bootstrap, "train.discount": 0.9})
+    batch = make_batch(1, 3)
+    aim, online, other = aim_of(config, batch, target_seed=77)
     with torch.no_grad():
         by_online, by_target = online(batch.next_observation[0]), other(batch.next_observation[0])
     choice = by_target if bootstrap == "target" else by_online
@@ -177,22 +255,21 @@ def test_targets_by_hand(tiny: Config, bootstrap: str) -> None:
         reward = float(batch.reward[0, i])
         discount = 0.0 if batch.terminated[0, i] else 0.9
         expected_q = reward + discount * float(value.q[i, best])
-        assert float(aim.q[0, i]) == pytest.approx(expected_q, rel=1e-5)
+        assert float(aim.q[i]) == pytest.approx(expected_q, rel=1e-5)
         moved = [min(max(reward + discount * z, atoms[0]), atoms[-1]) for z in atoms]
         mean = sum(p * z for p, z in zip(value.attention[i, best].tolist(), moved, strict=True))
-        assert float((aim.attention[0, i] * online.memory.values).sum()) == pytest.approx(
+        assert float((aim.attention[i] * online.memory.values).sum()) == pytest.approx(
             mean, abs=1e-4
         )
 
 
 def test_clipping_rewards_happens_in_the_learner(tiny: Config) -> None:
-    learner = Learner([tiny.replace(**{"train.clip_rewards": True})], SHAPE, [3], CPU)
     batch = make_batch(1, 3)._replace(
         reward=torch.tensor([[10.0, -400.0, 0.5, 0.0, 1.0, -1.0]]),
         terminated=torch.ones(1, 6, dtype=torch.bool),
     )
-    aim = learner._aim(learner.online, learner.target, learner.buffers, batch, learner.per_run)
-    assert aim.q[0].tolist() == [1.0, -1.0, 0.5, 0.0, 1.0, -1.0]
+    aim, _, _ = aim_of(tiny.replace(**{"train.clip_rewards": True}), batch, target_seed=1)
+    assert aim.q.tolist() == [1.0, -1.0, 0.5, 0.0, 1.0, -1.0]
 
 
 def test_weights_load_into_the_plain_module_and_back(tiny: Config) -> None:

@@ -1,4 +1,6 @@
-"""Recording a function of fixed tensors as a CUDA graph.
+"""Two ways to spend less time between a GPU's kernels: fuse them, and launch them all at once.
+
+`compiled` fuses chains of small operations; `Captured` records a function as a CUDA graph.
 
 An update is hundreds of small kernels, and launching each from Python takes longer than running
 it. A graph launches them all at once. It repeats exactly what was recorded: whatever changes from
@@ -9,12 +11,26 @@ the next call.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
 
 import torch
 
 T = TypeVar("T")
 _WARM_UP_CALLS = 3  # libraries choose algorithms and allocate workspaces, which cannot be recorded
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Whether Triton is there to make kernels: it comes with torch for GPUs on Linux."""
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+def compiled(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """`function` with its operations fused where that is possible; compiled once per shape."""
+    if not has_kernels(device):
+        return function
+    fused: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=False)
+    return fused
 
 
 class Captured(Generic[T]):

@@ -231,6 +231,9 @@ class TrainConfig:
     """Seed of everything random in the run."""
     envs: int = 8
     """Environments this run plays at once; does not change the replay ratio."""
+    turns: int | None = None
+    """Equal parts in which the environments take turns: while those of one part step, actions
+    are chosen for another. None means 2 for Atari and an even number of environments, else 1."""
     discount: float = 0.99
     """γ."""
     train_every_steps: int = 4
@@ -251,6 +254,10 @@ class TrainConfig:
             value = getattr(self, name)
             _require(value >= 1, f"train.{name} must be at least 1, got {value}")
         _require(
+            self.turns is None or (self.turns >= 1 and self.envs % self.turns == 0),
+            f"train.turns must divide train.envs ({self.envs}), got {self.turns}",
+        )
+        _require(
             0 <= self.seed < 2**31, f"train.seed must be between 0 and 2**31 - 1, got {self.seed}"
         )
         _require(
@@ -268,6 +275,9 @@ class SystemConfig:
     threads: int | None = None
     """Torch CPU threads; None means all cores on the CPU and 1 beside a GPU. Part of what makes
     CPU results repeatable to the bit."""
+    matmul_precision: Literal["highest", "high", "medium"] = "high"
+    """Precision of products on a GPU, in torch's words: float32, TF32 or bfloat16, always summed
+    up in float32. A CPU always computes in float32."""
     log_every_frames: int = 10_000
     """Frames between rows of metrics."""
     checkpoint_every_frames: int = 500_000

@@ -1,9 +1,9 @@
 """Update and act, for a population of P runs as one program.
 
-Everything is written for one run: a loss, a choice of actions, pure functions of that run's
-parameters. `_map` carries them over the leading dimension of the stacked runs: by `vmap` on a
-GPU, one after another on a CPU, where batching across runs gains nothing and a plain loop gives
-each run the very bits it would have alone.
+The `Torso` goes through the convolutions of all runs. What lies between its ends, the `Objective`,
+is written for one run, and `_map` carries it over the population: vectorised and compiled on a
+GPU, one run after another on a CPU, where batching across runs gains nothing and a plain loop
+gives each run the very bits it would have alone.
 
 A run's parameters are one row of a [P, D] matrix, so that the optimiser is a few lines.
 """
@@ -11,40 +11,25 @@ A run's parameters are one row of a [P, D] matrix, so that the optimiser is a fe
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import vmap
 from torch.utils import _pytree as pytree
 
+from idqn.capture import compiled, has_kernels
 from idqn.config import Config
-from idqn.losses import bellman_loss, distributional_loss, diversity_loss, reconstruction_loss
-from idqn.networks import IDQN, build_network, normalize
-from idqn.policy import directed_action
-from idqn.projection import project
-from idqn.types import Batch, QOutput
+from idqn.networks import IDQN, build_network
+from idqn.objective import Gradients, Heads, Named, Objective, Outcome, PerRun
+from idqn.parameters import ParameterRows, Storage
+from idqn.torso import Networks, PlainTorso, Torso
+from idqn.types import Batch
 
-
-class PerRun(NamedTuple):
-    """Hyper-parameters in which the runs of a population may differ; each a tensor of length P."""
-
-    bellman: Tensor
-    distributional: Tensor
-    reconstruction: Tensor
-    diversity: Tensor
-    exploration_factor: Tensor
-    discount: Tensor
-    clip_rewards: Tensor  # bool
-    legal: Tensor  # [P, A] bool: games with fewer actions than the widest are masked
-
-
-class Target(NamedTuple):
-    """What an update moves towards."""
-
-    q: Tensor  # [B]
-    attention: Tensor  # [B, N]
+if TYPE_CHECKING:  # needs Triton
+    from idqn.fused import FusedTorso
 
 
 class Learner:
@@ -60,17 +45,17 @@ class Learner:
     ) -> None:
         self.config = configs[0]  # for what all runs share
         self.device = device
-        self.num_actions = list(num_actions)
         networks = [
             build_network(c.agent, observation_shape, actions, c.train.seed)
             for c, actions in zip(configs, num_actions, strict=True)
         ]
-        widest = networks[self.num_actions.index(max(num_actions))]
-        self.layout = {name: p.shape for name, p in widest.named_parameters()}
-        # the network's code without its numbers, which come from the rows
-        self._module = copy.deepcopy(widest).to("meta")
-        rows = [self._pack(dict(n.named_parameters())) for n in networks]
-        self.online = torch.stack(rows).to(device)  # [P, D]
+        widest = networks[list(num_actions).index(max(num_actions))]
+        fast = has_kernels(device)
+        self.rows = ParameterRows(
+            widest, num_actions, IDQN.action_parameters, _storage(widest) if fast else None
+        )
+        packed = [self.rows.pack(dict(n.named_parameters())) for n in networks]
+        self.online = torch.stack(packed).to(device)  # [P, D]
         self.target = self.online.clone()
         self.adam_mean = torch.zeros_like(self.online)
         self.adam_square = torch.zeros_like(self.online)
@@ -79,32 +64,53 @@ class Learner:
             for name in dict(widest.named_buffers())
         }
         self.updates = torch.zeros((), dtype=torch.int64, device=device)
-        self.per_run = _per_run(configs, self.num_actions, device)
+        self.per_run = _per_run(configs, num_actions, device)
         self._first_rate = torch.tensor([c.optimizer.learning_rate for c in configs])
         self.learning_rate = self._first_rate.to(device)
-        map_runs = _vmap if device.type == "cuda" else _loop
-        self._act = map_runs(self._act_one)
-        self._aim = map_runs(self._aim_one)
-        self._grad = map_runs(grad_and_value(self._loss_one, has_aux=True))
-        self._clip = map_runs(self._clip_one)
+        # the network's code without its numbers, which come from the rows
+        module = copy.deepcopy(widest).to("meta")
+        self.objective = Objective(self.config, module.memory)
+        self._choose = _map(self.objective.act, device)
+        self._gradients = _map(self.objective.gradients, device)
+        mean_image = self.buffers["mean_image"]
+        shared = Networks(
+            module, self.rows, self.online, self.target, mean_image, self.config.train.bootstrap
+        )
+        self.torso: Torso = PlainTorso(shared)
+        self._fused: FusedTorso | None = None
+        if fast:
+            self.torso = self._fused = _fused_torso(shared)
 
     @torch.no_grad()
     def act(self, observation: Tensor) -> Tensor:
         """Actions [P, E] for observations [P, E, C, H, W], with the exploration bonus."""
-        action: Tensor = self._act(self.online, self.buffers, observation, self.per_run)
+        embedding = self.torso.embed(observation)
+        action: Tensor = self._choose(self._heads(), embedding, self.per_run)
         return action
 
     def update(self, batch: Batch) -> dict[str, Tensor]:
         """One step of Adam on one batch per run. Returns per-run measurements, all [P] but
         `key_hits` [P, A, N]."""
+        gradient, measured = self.gradient(batch)
         with torch.no_grad():
-            aim = self._aim(self.online, self.target, self.buffers, batch, self.per_run)
-        gradient, (_, measured) = self._grad(self.online, self.buffers, batch, aim, self.per_run)
-        with torch.no_grad():
-            clipped, norm = self._clip(gradient)
-            self._adam(clipped)
-        measurements: dict[str, Tensor] = measured | {"gradient_norm": norm}
-        return measurements
+            norm = _norm(gradient)
+            if self.config.optimizer.clip_scope == "global":
+                self._adam(gradient, norm, self.config.optimizer.clip_norm)
+            else:
+                self._clip_layers(gradient)
+                self._adam(gradient, norm, math.inf)
+        return measured | {"gradient_norm": norm}
+
+    def gradient(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss's gradient [P, D], in memory that the next call reuses, and measurements."""
+        seen = self.torso.look(batch)
+        outcome = Outcome(batch.action, batch.reward, batch.terminated)
+        gradients: Gradients
+        gradients, measured = self._gradients(self._heads(), seen, outcome, self.per_run)
+        gradient = self.torso.gradient(gradients.embedding, gradients.reconstruction)
+        for name, own in gradients.head.items():
+            gradient[:, self.rows.columns[f"memory.{name}"]] = own.flatten(1)
+        return gradient, measured
 
     def schedule(self, steps: int) -> None:
         """Set the learning rate for so many agent steps."""
@@ -115,6 +121,7 @@ class Learner:
 
     def sync_target(self) -> None:
         self.target.copy_(self.online)
+        self.torso.target_changed()
 
     def set_mean_image(self, mean: Tensor) -> None:
         self.buffers["mean_image"].copy_(mean)
@@ -122,133 +129,65 @@ class Learner:
     def weights(self, run: int) -> dict[str, Tensor]:
         """Parameters and buffers of one run, as its plain module would have them, on the CPU."""
         buffers = {name: b[run].cpu().clone() for name, b in self.buffers.items()}
-        return self._unpack(run, self.online) | buffers
+        return self.rows.unpack(run, self.online) | buffers
 
     def state(self, run: int) -> dict[str, Tensor]:
         """What training on needs besides `weights`."""
-        named = {
-            "target": self.target,
-            "adam_mean": self.adam_mean,
-            "adam_square": self.adam_square,
-        }
         return {
             f"{kind}.{name}": tensor
-            for kind, matrix in named.items()
-            for name, tensor in self._unpack(run, matrix).items()
+            for kind in _KEPT
+            for name, tensor in self.rows.unpack(run, getattr(self, kind)).items()
         }
 
     def load(self, run: int, weights: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-        self.online[run] = self._pack(weights).to(self.device)
-        for kind in ("target", "adam_mean", "adam_square"):
-            part = {name: state[f"{kind}.{name}"] for name in self.layout}
-            getattr(self, kind)[run] = self._pack(part).to(self.device)
+        self.online[run] = self.rows.pack(weights).to(self.device)
+        for kind in _KEPT:
+            part = {name: state[f"{kind}.{name}"] for name in self.rows.shapes}
+            getattr(self, kind)[run] = self.rows.pack(part).to(self.device)
         for name, buffer in self.buffers.items():
             buffer[run] = weights[name].to(self.device)
+        self.torso.online_changed()
+        self.torso.target_changed()
 
-    # One run. `row` is its row of parameters; B samples, A actions, N keys.
-
-    def _forward(
-        self, row: Tensor, buffers: dict[str, Tensor], observation: Tensor, decode: bool
-    ) -> QOutput:
-        pieces = self._split(row)
-        named = zip(self.layout.items(), pieces, strict=True)
-        parameters = {name: piece.view(shape) for (name, shape), piece in named}
-        output: QOutput = functional_call(
-            self._module, (parameters, buffers), (observation,), {"decode": decode}
-        )
-        return output
-
-    def _act_one(
-        self, row: Tensor, buffers: dict[str, Tensor], observation: Tensor, own: PerRun
-    ) -> Tensor:
-        out = self._forward(row, buffers, observation, decode=False)
-        return directed_action(out.q, out.uncertainty, own.exploration_factor, own.legal)
-
-    def _aim_one(
-        self,
-        online: Tensor,
-        target: Tensor,
-        buffers: dict[str, Tensor],
-        batch: Batch,
-        own: PerRun,
-    ) -> Target:
-        """Y = r + γ Q(s', a*) and φTw(s')^a*, with a* chosen by mean Q alone."""
-        kind = self.config.train.bootstrap
-        valuing = online if kind == "online" else target
-        choosing = target if kind == "target" else online
-        value = self._forward(valuing, buffers, batch.next_observation, decode=False)
-        choice = value
-        if choosing is not valuing:
-            choice = self._forward(choosing, buffers, batch.next_observation, decode=False)
-        best = directed_action(choice.q, choice.uncertainty, 0.0, own.legal)  # [B]
-
-        support = buffers["memory.values"]  # [N]
-        reward = torch.where(own.clip_rewards, batch.reward.clamp(-1, 1), batch.reward)
-        discount = own.discount * (~batch.terminated)  # [B]
-        atoms = reward[:, None] + discount[:, None] * support  # [B, N]
-        next_q = value.q.gather(1, best[:, None])[:, 0]
-        return Target(
-            q=reward + discount * next_q,
-            attention=project(_of_action(value.attention, best), atoms, support),
+    def _heads(self) -> Heads:
+        return Heads(
+            online=_under("memory", self.rows.named(self.online)),
+            target=_under("memory", self.rows.named(self.target)),
+            buffers=_under("memory", self.buffers),
         )
 
-    def _loss_one(
-        self,
-        row: Tensor,
-        buffers: dict[str, Tensor],
-        batch: Batch,
-        aim: Target,
-        own: PerRun,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        options = self.config.loss
-        out = self._forward(row, buffers, batch.observation, decode=True)
-        assert out.reconstruction is not None
-        state = normalize(batch.observation, buffers["mean_image"])
-        chosen = _of_action(out.attention, batch.action)  # [B, N]
-        chosen_q = out.q.gather(1, batch.action[:, None])[:, 0]  # [B]
-        rows = chosen
-        if options.diversity_rows == "all":
-            rows = (out.attention * own.legal[:, None]).flatten(1)  # [B, A*N]
-        losses = {
-            "bellman": bellman_loss(chosen_q, aim.q, options.bellman_kind),
-            "distributional": distributional_loss(
-                _of_action(out.log_attention, batch.action),
-                aim.attention,
-                options.distributional_log_epsilon,
-            ),
-            "reconstruction": reconstruction_loss(out.reconstruction, state),
-            "diversity": diversity_loss(rows, options.diversity_per_sample),
-        }
-        total = sum(
-            (getattr(own, name) * loss for name, loss in losses.items()),
-            start=torch.zeros((), device=row.device),
-        )
-        measured = {f"loss/{name}": loss for name, loss in losses.items()}
-        measured["loss/total"] = total
-        measured["q_mean"] = chosen_q.mean()
-        measured["uncertainty_mean"] = out.uncertainty.gather(1, batch.action[:, None]).mean()
-        measured["attention_entropy"] = torch.special.entr(chosen).sum(-1).mean()
-        measured["key_hits"] = _key_hits(chosen, batch.action, out.attention.shape[1])
-        return total, pytree.tree_map(torch.detach, measured)
-
-    def _clip_one(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Scale the gradient down to the norm allowed; returns it and its norm before."""
-        norm = torch.linalg.vector_norm(gradient)
+    def _clip_layers(self, gradient: Tensor) -> None:
+        """Scale each layer down by its own norm, as the authors did, who never clipped the keys."""
         limit = self.config.optimizer.clip_norm
-        if self.config.optimizer.clip_scope == "global":
-            return gradient * (limit / norm.clamp(min=limit)), norm
-        pieces = list(self._split(gradient))
-        for i, name in enumerate(self.layout):
-            if name not in IDQN.action_parameters:  # the authors never clipped the keys
-                pieces[i] = pieces[i] * (
-                    limit / torch.linalg.vector_norm(pieces[i]).clamp(min=limit)
-                )
-        return torch.cat(pieces), norm
+        for name, columns in self.rows.columns.items():
+            if name not in IDQN.action_parameters:
+                piece = gradient[:, columns]
+                piece.mul_((limit / _norm(piece).clamp(min=limit))[:, None])
 
-    def _adam(self, gradient: Tensor) -> None:
-        """Kingma & Ba's Algorithm 1, elementwise on [P, D], with a learning rate per run."""
+    def _adam(self, gradient: Tensor, norm: Tensor, limit: float) -> None:
+        """Kingma & Ba's Algorithm 1, elementwise on [P, D], with a learning rate per run, for
+        gradients of norms [P], scaled down to `limit` where theirs are greater."""
         options = self.config.optimizer
         self.updates += 1
+        if self._fused is not None:
+            from idqn.kernels import adam
+
+            adam(
+                self.online,
+                self.adam_mean,
+                self.adam_square,
+                gradient,
+                half=self._fused.online_copy,
+                norm=norm,
+                limit=min(limit, _LARGEST),
+                rate=self.learning_rate,
+                count=self.updates,
+                betas=(options.beta1, options.beta2),
+                epsilon=options.epsilon,
+            )
+            return
+        if limit < math.inf:
+            gradient = gradient * (limit / norm.clamp(min=limit))[:, None]
         count = self.updates.double()
         mean_scale = (1 - options.beta1**count).float()
         square_scale = (1 - options.beta2**count).float()
@@ -258,46 +197,36 @@ class Learner:
         step = (self.learning_rate / mean_scale)[:, None] * self.adam_mean
         self.online.sub_(step.div_(deviation))
 
-    def _split(self, row: Tensor) -> tuple[Tensor, ...]:
-        """A row's parameters, each still flat."""
-        return torch.split_with_sizes(row, [shape.numel() for shape in self.layout.values()])
 
-    def _pack(self, named: Mapping[str, Tensor]) -> Tensor:
-        """One row from named parameters; those of absent actions become zeros."""
-        pieces = []
-        for name, shape in self.layout.items():
-            full = named[name].new_zeros(shape)
-            full[: len(named[name])] = named[name].detach()
-            pieces.append(full.flatten())
-        return torch.cat(pieces)
-
-    def _unpack(self, run: int, matrix: Tensor) -> dict[str, Tensor]:
-        """Named parameters of one run, on the CPU, without the rows of actions it lacks."""
-        named: dict[str, Tensor] = {}
-        pieces = self._split(matrix[run].cpu())
-        for (name, shape), piece in zip(self.layout.items(), pieces, strict=True):
-            tensor = piece.view(shape)
-            if name in IDQN.action_parameters:
-                tensor = tensor[: self.num_actions[run]]
-            named[name] = tensor.clone()
-        return named
+_LARGEST = 1e30  # no gradient is longer: one that is has diverged
+_KEPT = ("target", "adam_mean", "adam_square")
 
 
-def _of_action(per_action: Tensor, action: Tensor) -> Tensor:
-    """[B, A, N] and [B] to [B, N]."""
-    index = action[:, None, None].expand(-1, 1, per_action.shape[2])
-    return per_action.gather(1, index)[:, 0]
+def _norm(matrix: Tensor) -> Tensor:
+    """Norms of rows, one row at a time on a CPU: each as it would be alone."""
+    if matrix.is_cuda:
+        return torch.linalg.vector_norm(matrix, dim=1)
+    return torch.stack([torch.linalg.vector_norm(row) for row in matrix])
 
 
-def _key_hits(chosen: Tensor, action: Tensor, num_actions: int) -> Tensor:
-    """How often each key was the most attended one of the chosen action; [A, N]."""
-    # comparisons instead of one_hot, which reads its argument's maximum and so stops vmap
-    key = chosen.argmax(-1)[:, None] == torch.arange(chosen.shape[1], device=chosen.device)
-    row = action[:, None] == torch.arange(num_actions, device=action.device)
-    return (row[:, :, None] & key[:, None, :]).sum(0).float()
+def _under(part: str, named: Mapping[str, Tensor]) -> Named:
+    prefix = f"{part}."
+    return {n.removeprefix(prefix): t for n, t in named.items() if n.startswith(prefix)}
 
 
-def _per_run(configs: Sequence[Config], num_actions: list[int], device: torch.device) -> PerRun:
+def _storage(module: IDQN) -> Mapping[str, Storage]:
+    from idqn.fused import storage
+
+    return storage(module)
+
+
+def _fused_torso(networks: Networks) -> FusedTorso:
+    from idqn.fused import FusedTorso
+
+    return FusedTorso(networks, half=torch.get_float32_matmul_precision() == "medium")
+
+
+def _per_run(configs: Sequence[Config], num_actions: Sequence[int], device: torch.device) -> PerRun:
     def column(values: list[float]) -> Tensor:
         return torch.tensor(values, device=device)
 
@@ -314,8 +243,9 @@ def _per_run(configs: Sequence[Config], num_actions: list[int], device: torch.de
     )
 
 
-def _vmap(function: Callable[..., Any]) -> Callable[..., Any]:
-    return vmap(function)
+def _map(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """A function of one run as one of all runs."""
+    return compiled(vmap(function), device) if device.type == "cuda" else _loop(function)
 
 
 def _loop(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,10 +30,12 @@ class EpisodeStatistics:
         self.episodes = 0
         self.best: float | None = None  # best mean over WINDOW consecutive episodes
 
-    def record(self, reward: NDArray[np.float32], over: NDArray[np.bool_]) -> None:
-        self.current_return += reward
-        self.current_length += 1
-        for env in np.flatnonzero(over):
+    def record(self, reward: NDArray[np.float32], over: NDArray[np.bool_], first: int = 0) -> None:
+        """A step of the environments from number `first` on."""
+        part = slice(first, first + len(reward))
+        self.current_return[part] += reward
+        self.current_length[part] += 1
+        for env in first + np.flatnonzero(over):
             self.returns = [*self.returns, float(self.current_return[env])][-WINDOW:]
             self.lengths = [*self.lengths, int(self.current_length[env])][-WINDOW:]
             self.episodes += 1
@@ -78,10 +80,9 @@ class UpdateMeans:
         self.sums: dict[str, Tensor] = {}  # [P] or [P, ...]
 
     def add(self, measured: dict[str, Tensor]) -> None:
-        for name, tensor in measured.items():
-            if name not in self.sums:
-                self.sums[name] = torch.zeros_like(tensor, dtype=torch.float64)
-            self.sums[name] += tensor
+        if not self.sums:
+            self.sums = {name: torch.zeros_like(tensor) for name, tensor in measured.items()}
+        torch._foreach_add_([self.sums[name] for name in measured], list(measured.values()))
 
     def rows(self, runs: int, count: int) -> list[dict[str, float]]:
         """One row per run, over `count` updates; empty ones if there were none."""
@@ -153,10 +154,10 @@ def _tensorboard(run: RunDir, frames: int) -> Any:
     return SummaryWriter(str(run.path), purge_step=frames + 1 if frames else None)
 
 
-def record_step(statistics: list[EpisodeStatistics], step: Step) -> None:
-    """Hand each run its part of a population's step."""
+def record_step(statistics: list[EpisodeStatistics], step: Step, first: int = 0) -> None:
+    """Hand each run its part of a step of every run's environments from number `first` on."""
     runs = len(statistics)
     rewards = step.reward.reshape(runs, -1)
     overs = (step.terminated | step.truncated).reshape(runs, -1)
     for own, reward, over in zip(statistics, rewards, overs, strict=True):
-        own.record(reward, over)
+        own.record(reward, over, first)

@@ -5,17 +5,22 @@ frame of s'. Number 0 is a frame of zeros, which is what precedes an episode's f
 current observations are rows of frame numbers too, so that acting needs no second frame stack.
 
 The books (where each ring stands) are kept on the host, because only the host knows when an
-episode was truncated and an extra frame must be stored; draws and pixels stay on the device.
+episode was truncated and an extra frame must be stored; draws and pixels stay on the device. What
+a step adds goes there in two copies, from memory of its own for each turn (`Staging`), and is
+sorted in there.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from idqn.rng import random_index
+from idqn.capture import Captured, compiled
+from idqn.rng import make_lanes, random_index
 from idqn.types import Batch, Step
 
 
@@ -28,7 +33,9 @@ class Replay:
         envs: int,
         seeds: list[int],
         device: torch.device,
+        turns: int = 1,
     ) -> None:
+        """`turns` equal parts of each run's environments are appended one at a time."""
         runs = len(seeds)
         self.capacity, self.stack, self.runs, self.envs = capacity, frame_stack, runs, envs
         self.device = device
@@ -56,6 +63,18 @@ class Replay:
             (runs, envs, frame_stack), dtype=torch.int64, device=device
         )
 
+        size = envs // turns
+        self._turns = [slice(turn * size, (turn + 1) * size) for turn in range(turns)]
+        self._staging = [
+            _Staging(runs, size, frame_stack, frame_shape, device) for _ in range(turns)
+        ]
+        self._commit = [
+            Captured(lambda t=turn: self._sort_in(t), device)  # type: ignore[misc]
+            for turn in range(turns)
+        ]
+        self._draw = compiled(_draw, device)
+        self._lanes: Tensor | None = None
+
         # books: how many frames and transitions each run ever wrote, and the oldest live one
         self.frames_written = np.zeros(runs, np.int64)
         self.written = np.zeros(runs, np.int64)
@@ -71,56 +90,62 @@ class Replay:
     def start(self, frame: NDArray[np.uint8]) -> None:
         """Begin an episode in every environment; frame [P*E, c, h, w]."""
         self.current[:] = -1
-        self.current[:, :, -1] = self._write_all(frame)
+        self.current[:, :, -1] = newest = self._next_frames(self.envs)
+        pixels = self._to_device(frame.reshape(self.runs, self.envs, *frame.shape[1:]))
+        self.frames[self._run, self._to_device(self._slot(newest))] = pixels
         self._publish()
 
-    def observation(self) -> Tensor:
-        """The current observations, [P, E, C, H, W]."""
-        return self._gather(self._current_slots)
+    def observation(self, turn: int | None = None) -> Tensor:
+        """The current observations, of one turn's environments or all, [P, E, C, H, W]."""
+        part = slice(None) if turn is None else self._turns[turn]
+        return _gather(self.frames, self._current_slots[:, part])
 
-    def append(self, action: NDArray[np.int64], step: Step) -> None:
-        """Store what `action` [P*E] led to from the current observations, and move on."""
-        shape = (self.runs, self.envs)
+    def append(self, action: NDArray[np.int64], step: Step, turn: int = 0) -> None:
+        """Store what `action` [P*E/turns] led to from the current observations, and move on."""
+        part, staging = self._turns[turn], self._staging[turn]
+        shape = (self.runs, part.stop - part.start)
         terminated, truncated = step.terminated.reshape(shape), step.truncated.reshape(shape)
-        final = self._write_some(truncated, step.final_frame)  # [P, E], valid where truncated
-        newest = self._write_all(step.frame)  # [P, E]
+        final = self._write_some(truncated, step.final_frame)  # [P, e], valid where truncated
+        newest = self._next_frames(shape[1])  # [P, e]
         # after termination nothing is looked up, so any live frame will do
         following = np.where(truncated, final, newest)
-        before = self.current
-        row = np.concatenate([before, following[..., None]], axis=2)  # [P, E, k+1]
+        before = self.current[:, part]
+        row = np.concatenate([before, following[..., None]], axis=2)  # [P, e, k+1]
 
-        ever = self.written[:, None] + np.arange(self.envs)  # [P, E] transition numbers
+        ever = self.written[:, None] + np.arange(shape[1])  # [P, e] transition numbers
         at = ever % self.capacity
         # one bound for all environments of a step: it never decreases, so that `_forget` may
         # stop at the first transition that is whole
-        first = np.where(row < 0, newest[..., None], row).min((1, 2))  # [P]
-        np.put_along_axis(self.first_frame, at, np.broadcast_to(first[:, None], shape), axis=1)
-        at_device = self._to_device(at)
-        self.slots[self._run, at_device] = self._to_device(self._slot(row).astype(np.int32))
-        self.action[self._run, at_device] = self._to_device(action.reshape(shape))
-        self.reward[self._run, at_device] = self._to_device(step.reward.reshape(shape))
-        self.terminated[self._run, at_device] = self._to_device(terminated)
-        self.written += self.envs
+        oldest_now = np.where(self.current < 0, newest.min(1)[:, None, None], self.current)
+        first = oldest_now.min((1, 2))  # [P]
+        self.first_frame[np.arange(self.runs)[:, None], at] = first[:, None]
+        self.written += shape[1]
         self._forget()
 
-        self.current = np.concatenate([before[:, :, 1:], newest[..., None]], axis=2)
-        self.current[terminated | truncated, :-1] = -1
-        self._publish()
+        after = np.concatenate([before[:, :, 1:], newest[..., None]], axis=2)
+        after[terminated | truncated, :-1] = -1
+        self.current[:, part] = after
+        staging.fill(
+            step.frame,
+            step.reward.reshape(shape),
+            transition=self._slot(row),
+            frame_place=self._slot(newest),
+            place=at,
+            action=action.reshape(shape),
+            terminated=terminated,
+            current=self._slot(after),
+            live=self._live_books(),
+        )
+        self._commit[turn]()
 
     def sample(self, batch_size: int, draw: int | Tensor) -> Batch:
         """Batch number `draw` of each run: uniform over live transitions, with replacement."""
-        oldest, size = self._live
+        if self._lanes is None or len(self._lanes) != batch_size:
+            self._lanes = make_lanes(batch_size, self.device)
         counter = torch.zeros_like(self.seeds) + draw
-        index = random_index(self.seeds, counter, batch_size, size)  # [P, B]
-        index = (index + oldest[:, None]) % self.capacity
-        slots = self.slots[self._run, index]  # [P, B, k+1]
-        return Batch(
-            observation=self._gather(slots[:, :, :-1]),
-            action=self.action[self._run, index],
-            reward=self.reward[self._run, index],
-            next_observation=self._gather(slots[:, :, 1:]),
-            terminated=self.terminated[self._run, index],
-        )
+        stored = (self.slots, self.action, self.reward, self.terminated)
+        batch: Batch = self._draw(self.frames, stored, self._live, self.seeds, counter, self._lanes)
+        return batch
 
     def mean_observation(self, chunk: int = 256) -> Tensor:
         """The mean of all live observations of each run, [P, C, H, W]; exact, in any order."""
@@ -150,13 +175,22 @@ class Replay:
             getattr(self, name)[run] = state[name][0].numpy()
         self._publish()
 
-    def _write_all(self, frame: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """Store one frame per environment; returns their ever-counts [P, E]."""
-        ever = self.frames_written[:, None] + np.arange(self.envs)
-        pixels = self._to_device(frame.reshape(self.runs, self.envs, *frame.shape[1:]))
-        self.frames[self._run, self._to_device(self._slot(ever))] = pixels
-        self.frames_written += self.envs
+    def _next_frames(self, count: int) -> NDArray[np.int64]:
+        """Ever-counts [P, count] of the frames that are stored next."""
+        ever: NDArray[np.int64] = self.frames_written[:, None] + np.arange(count)
+        self.frames_written += count
         return ever
+
+    def _sort_in(self, turn: int) -> None:
+        """Put what was staged where it belongs; all of it on the device."""
+        staged = self._staging[turn].on_device()
+        self.frames[self._run, staged.frame_place] = staged.frames
+        self.slots[self._run, staged.place] = staged.transition
+        self.action[self._run, staged.place] = staged.action
+        self.reward[self._run, staged.place] = staged.reward
+        self.terminated[self._run, staged.place] = staged.terminated
+        self._current_slots[:, self._turns[turn]] = staged.current
+        self._live.copy_(staged.live)
 
     def _write_some(self, mask: NDArray[np.bool_], frame: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Store the frames of the masked environments [P, E] only."""
@@ -172,31 +206,130 @@ class Replay:
     def _forget(self) -> None:
         """Drop the transitions that left the ring, or whose frames did."""
         self.oldest = np.maximum(self.oldest, self.written - self.capacity)
-        for run in range(self.runs):
-            gone = self.frames_written[run] - self.ring  # frames with a lower count are overwritten
-            while (
-                self.oldest[run] < self.written[run]
-                and self.first_frame[run, self.oldest[run] % self.capacity] < gone
-            ):
-                self.oldest[run] += 1
+        gone = self.frames_written - self.ring  # frames with a lower count are overwritten
+        runs = np.arange(self.runs)
+        while True:
+            first = self.first_frame[runs, self.oldest % self.capacity]
+            broken = (first < gone) & (self.oldest < self.written)
+            if not broken.any():
+                return
+            self.oldest += broken
 
     def _publish(self) -> None:
         """Bring the device up to date, in place: captured graphs read these tensors."""
-        live = np.stack([self.oldest, self.written - self.oldest])
-        self._live.copy_(torch.from_numpy(live))
+        self._live.copy_(torch.from_numpy(self._live_books()))
         self._current_slots.copy_(torch.from_numpy(self._slot(self.current)))
+
+    def _live_books(self) -> NDArray[np.int64]:
+        return np.stack([self.oldest, self.written - self.oldest])
 
     def _slot(self, ever: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ever-count to place in `frames`."""
         return np.where(ever < 0, 0, 1 + ever % self.ring)
 
-    def _gather(self, slots: Tensor) -> Tensor:
-        """[P, B, k] frame places to [P, B, k*c, h, w] observations."""
-        run = self._run[:, :, None].expand_as(slots)
-        return self.frames[run, slots.long()].flatten(2, 3)
-
     def _to_device(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+
+class _Staged(NamedTuple):
+    """One turn's step on the device."""
+
+    frames: Tensor  # [P, e, c, h, w] uint8
+    reward: Tensor  # [P, e]
+    transition: Tensor  # [P, e, k+1]
+    frame_place: Tensor  # [P, e]
+    place: Tensor  # [P, e]
+    action: Tensor  # [P, e]
+    terminated: Tensor  # [P, e] bool
+    current: Tensor  # [P, e, k]
+    live: Tensor  # [2, P]
+
+
+class _Staging:
+    """Where a turn's steps wait, on the host and on the device, always in the same memory.
+
+    Filling it again must wait until the device has copied it. It has, once the actions chosen
+    after it have been read.
+    """
+
+    def __init__(
+        self,
+        runs: int,
+        envs: int,
+        stack: int,
+        frame_shape: tuple[int, int, int],
+        device: torch.device,
+    ) -> None:
+        self._shape, self._stack = (runs, envs), stack
+        pinned = device.type == "cuda"
+        size = runs * envs * (2 * stack + 5) + 2 * runs
+        self._host = torch.zeros(size, dtype=torch.int64, pin_memory=pinned)
+        self._host_reward = torch.zeros((runs, envs), pin_memory=pinned)
+        self._host_frames = torch.zeros(
+            (runs, envs, *frame_shape), dtype=torch.uint8, pin_memory=pinned
+        )
+        hosts = (self._host, self._host_reward, self._host_frames)
+        self._device = [host.to(device) if pinned else host for host in hosts]
+
+    def fill(
+        self, frames: NDArray[np.uint8], reward: NDArray[np.float32], **books: NDArray[np.generic]
+    ) -> None:
+        np.copyto(self._host_frames.numpy(), frames.reshape(self._host_frames.shape))
+        np.copyto(self._host_reward.numpy(), reward)
+        flat = [books[name].reshape(-1) for name in _Staged._fields[2:]]
+        np.concatenate(flat, out=self._host.numpy(), casting="unsafe")
+        for host, device in zip(
+            (self._host, self._host_reward, self._host_frames), self._device, strict=True
+        ):
+            if device is not host:
+                device.copy_(host, non_blocking=True)
+
+    def on_device(self) -> _Staged:
+        books, reward, frames = self._device
+        n, k = self._shape[0] * self._shape[1], self._stack
+        sizes = [n * (k + 1), n, n, n, n, n * k, 2 * self._shape[0]]
+        transition, frame_place, place, action, terminated, current, live = books.split(sizes)
+        return _Staged(
+            frames,
+            reward,
+            transition.view(*self._shape, k + 1).int(),
+            frame_place.view(self._shape),
+            place.view(self._shape),
+            action.view(self._shape),
+            terminated.view(self._shape).bool(),
+            current.view(*self._shape, k),
+            live.view(2, -1),
+        )
+
+
+def _draw(
+    frames: Tensor,
+    stored: tuple[Tensor, Tensor, Tensor, Tensor],
+    live: Tensor,
+    seeds: Tensor,
+    counter: Tensor,
+    lanes: Tensor,
+) -> Batch:
+    """A batch per run. A function of tensors alone, so that it can be compiled."""
+    oldest, size = live
+    every_slots, every_action, every_reward, every_terminated = stored
+    run = torch.arange(len(seeds), device=seeds.device)[:, None]
+    index = random_index(seeds, counter, lanes, size)  # [P, B]
+    index = (index + oldest[:, None]) % every_slots.shape[1]
+    slots = every_slots[run, index]  # [P, B, k+1]
+    return Batch(
+        observation=_gather(frames, slots[:, :, :-1]),
+        action=every_action[run, index],
+        reward=every_reward[run, index],
+        next_observation=_gather(frames, slots[:, :, 1:]),
+        terminated=every_terminated[run, index],
+    )
+
+
+def _gather(frames: Tensor, slots: Tensor) -> Tensor:
+    """[P, B, k] frame places to [P, B, k*c, h, w] observations."""
+    run = torch.arange(len(frames), device=frames.device)[:, None, None]
+    return frames[run, slots.long()].flatten(2, 3)
 
 
 _TENSORS = ("frames", "slots", "action", "reward", "terminated")

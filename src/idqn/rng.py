@@ -32,15 +32,21 @@ def _mix(x: Tensor) -> Tensor:
     return x ^ _shift_right(x, 31)
 
 
-def random_bits(seed: Tensor, counter: Tensor, count: int) -> Tensor:
-    """`count` uniform 32-bit numbers (as int64) for each pair of `seed` [P] and `counter` [P]."""
+def make_lanes(count: int, device: torch.device) -> Tensor:
+    """What tells apart `count` draws with one counter. A tensor that callers keep: compilers that
+    see it computed from an index overflow."""
+    return torch.arange(1, count + 1, device=device) * _GOLDEN
+
+
+def random_bits(seed: Tensor, counter: Tensor, lanes: Tensor) -> Tensor:
+    """Uniform 32-bit numbers (as int64) for each pair of `seed` [P] and `counter` [P], and each
+    lane."""
     assert seed.dtype == torch.int64
     assert seed.shape == counter.shape
     stream = _mix(_mix(seed + _GOLDEN) ^ counter)  # [P]
-    lane = torch.arange(1, count + 1, device=seed.device) * _GOLDEN  # [count]
-    return _shift_right(_mix(stream[:, None] + lane), 32)  # [P, count]
+    return _shift_right(_mix(stream[:, None] + lanes), 32)  # [P, count]
 
 
-def random_index(seed: Tensor, counter: Tensor, count: int, size: Tensor) -> Tensor:
-    """`count` uniform draws from 0 .. size-1, with replacement, for each of P streams."""
-    return (random_bits(seed, counter, count) * size[:, None]) >> 32  # [P, count]
+def random_index(seed: Tensor, counter: Tensor, lanes: Tensor, size: Tensor) -> Tensor:
+    """Uniform draws from 0 .. size-1, with replacement, for each of P streams and each lane."""
+    return (random_bits(seed, counter, lanes) * size[:, None]) >> 32  # [P, count]

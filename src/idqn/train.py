@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from idqn import checkpoint
 from idqn.config import Config, to_json
 from idqn.errors import UserError
-from idqn.metrics import record_step
 from idqn.run_dir import RunDir, write_atomically
 from idqn.system import default_threads, resolve_device
 from idqn.training import Training
@@ -98,22 +97,23 @@ def resume(
 def _run(training: Training, stop: _StopSignal, observer: Observer | None) -> Outcome:
     """The training loop."""
     config = training.config
-    learner, replay, envs = training.learner, training.replay, training.envs
+    learner, replay = training.learner, training.replay
     sync, every = config.train.target_sync_steps, config.train.train_every_steps
     starts, skip = config.replay.learning_starts_steps, config.env.frame_skip
     rows: list[dict[str, Any]] = [run.last_metrics() for run in training.runs]
     first_frame, shown = training.frames, 0.0
     while training.frames < config.train.frames and stop.received is None:
-        action = training.act()
-        step = envs.step(action)
-        replay.append(action, training.learnable(step))
-        record_step(training.statistics, step)
-        before, training.steps = training.steps, training.steps + config.train.envs
+        training.choose()
+        while training.updates < (training.steps - starts) // every:
+            training.update()  # while the environments of other turns step
+        training.send()
+        before = training.steps
+        training.receive()
+        if training.steps == before:
+            continue  # at first, all turns must be sent off
 
         if before < starts <= training.steps and config.agent.subtract_mean_image:
             learner.set_mean_image(replay.mean_observation())
-        while training.updates < (training.steps - starts) // every:
-            training.update()
         if training.steps // sync != before // sync:
             learner.sync_target()
 
@@ -129,7 +129,7 @@ def _run(training: Training, stop: _StopSignal, observer: Observer | None) -> Ou
         if observer is not None and (logged or time.monotonic() - shown > 0.2):
             shown = time.monotonic()
             observer(Progress(training.frames, config.train.frames, rows, logged))
-    training.save()
+    training.finish()
     return Outcome(training.runs, first_frame, training.frames, stop.received)
 
 
@@ -166,7 +166,9 @@ def _resolved(configs: Sequence[Config]) -> list[Config]:
         raise UserError("a population needs at least one run")
     device = resolve_device(configs[0].system.device)
     threads = configs[0].system.threads or default_threads(device)
-    return [config.replace(**{"system.threads": threads}) for config in configs]
+    turns = 2 if configs[0].env.is_atari and configs[0].train.envs % 2 == 0 else 1
+    found = {"system.threads": threads, "train.turns": configs[0].train.turns or turns}
+    return [config.replace(**found) for config in configs]
 
 
 def _member(first: RunDir, name: str) -> RunDir:

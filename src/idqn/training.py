@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from idqn import checkpoint
 from idqn.capture import Captured
@@ -19,7 +24,7 @@ from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
 from idqn.envs.registry import check_same_frames
 from idqn.errors import DivergenceError, UserError
 from idqn.learner import Learner
-from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans
+from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans, record_step
 from idqn.replay import Replay
 from idqn.run_dir import RunDir
 from idqn.system import resolve_device, system_info
@@ -63,10 +68,13 @@ class Training:
         self.device = resolve_device(config.system.device)
         assert config.system.threads is not None
         torch.set_num_threads(config.system.threads)
+        if self.device.type == "cuda":
+            torch.set_float32_matmul_precision(config.system.matmul_precision)
         specs = [describe(c.env) for c in configs]
         check_same_frames(specs, [c.env.id for c in configs])
         seeds = [c.train.seed for c in configs]
-        envs = config.train.envs
+        envs, turns = config.train.envs, config.train.turns
+        assert turns is not None
 
         shape = specs[0].observation_shape(config.env.frame_stack)
         actions = [spec.num_actions for spec in specs]
@@ -78,15 +86,19 @@ class Training:
             envs,
             seeds,
             self.device,
+            turns,
         )
         self.envs = VectorEnv(
-            [RunEnvs(c.env, c.train.seed) for c in configs], envs, config.system.workers
+            [RunEnvs(c.env, c.train.seed) for c in configs], envs, config.system.workers, turns
         )
         self.statistics = [EpisodeStatistics(envs) for _ in configs]
         self.means = UpdateMeans()
         self.steps = 0  # agent steps of each run
         self.updates = 0
-        self._act = Captured(lambda: self.learner.act(self.replay.observation()), self.device)
+        self.turn = 0  # whose environments act next
+        self.pending: list[NDArray[np.int64] | None] = [None] * turns  # sent and not yet answered
+        self._turn_envs = envs // turns
+        self._choices = [_Choice(self.learner, self.replay, turn) for turn in range(turns)]
         self._update = Captured(self._draw_and_learn, self.device)
         self._updates_logged = 0
         self.runs: list[RunDir] = []
@@ -94,9 +106,11 @@ class Training:
         self.writers: list[MetricsWriter] = []
         self._best: list[float | None] = [None for _ in configs]
         self._saved_frames: int | None = None
+        self._saving = _Saving(beside=self.device.type == "cuda")
         self._elapsed = 0.0
         self._began = time.monotonic()
         self._last_log = (0, 0.0)
+        self._waited = {"device": 0.0, "envs": 0.0}  # seconds since the last log
 
     @property
     def frames(self) -> int:
@@ -143,23 +157,35 @@ class Training:
             for run, own in zip(runs, saved, strict=True)
         ]
 
-    def act(self) -> NDArray[np.int64]:
-        """The policies' choice for every environment, [P*E]."""
-        actions: NDArray[np.int64] = self._act().flatten().cpu().numpy()
-        return actions
+    def choose(self) -> None:
+        """Begin to choose actions for the environments whose turn it is."""
+        self._choices[self.turn].begin()
+
+    def send(self) -> None:
+        """Send them off, and give the turn to the next."""
+        with self._waiting("device"):
+            actions = self._choices[self.turn].actions()
+        self.envs.send(actions, self.turn)
+        self.pending[self.turn] = actions
+        self.turn = (self.turn + 1) % len(self.pending)
+
+    def receive(self) -> None:
+        """Store what came of the actions of those whose turn it is now, if they were sent."""
+        actions = self.pending[self.turn]
+        if actions is None:
+            return
+        with self._waiting("envs"):
+            step = self.envs.recv(self.turn)
+        self.pending[self.turn] = None
+        self.replay.append(actions, self._learnable(step), self.turn)
+        record_step(self.statistics, step, self.turn * self._turn_envs)
+        self.steps += self._turn_envs
 
     def update(self) -> None:
         """One update of every run."""
         self.learner.schedule(self.steps)
         self._update()
         self.updates += 1
-
-    def learnable(self, step: Step) -> Step:
-        """The step as replay should see it."""
-        if self.config.train.bootstrap_on_truncation:
-            return step
-        over = step.terminated | step.truncated
-        return step._replace(terminated=over, truncated=np.zeros_like(over))
 
     def log(self) -> list[dict[str, Any]]:
         """Write one row of metrics per run and start new means."""
@@ -176,11 +202,18 @@ class Training:
                 **row,
                 "time/elapsed_s": round(elapsed, 3),
                 "time/frames_per_s": round(rate, 1),
+                **{
+                    f"time/waiting_for_{what}": round(
+                        spent / max(elapsed - elapsed_before, 1e-9), 4
+                    )
+                    for what, spent in self._waited.items()
+                },
             }
             self.writers[run].write(rows[run])
         self.means.clear()
         self._updates_logged = self.updates
         self._last_log = (self.frames, elapsed)
+        self._waited = dict.fromkeys(self._waited, 0.0)
         return rows
 
     def save(self) -> None:
@@ -194,32 +227,53 @@ class Training:
         for writer in self.writers:
             writer.sync()
         positions = self.envs.positions()
-        for number, run in enumerate(self.runs):
-            score = self.statistics[number].last_mean
-            known = self._best[number]
-            best = (
-                score is not None
-                and self.statistics[number].best is not None
-                and (known is None or score > known)
-            )
-            if best:
-                self._best[number] = score
-            checkpoint.save(run, self.frames, self._checkpoint(number, positions))
-            if best:
-                checkpoint.mark_best(run, self.frames)
-        for run in self.runs:  # only once all have the new one: resuming needs a common one
-            checkpoint.prune(run, self.config.system.keep_checkpoints)
+        better = [number for number in range(len(self.runs)) if self._is_best(number)]
+        for number in better:
+            self._best[number] = self.statistics[number].last_mean
+        self._saving.finish()
+        checkpoints = [self._checkpoint(number, positions) for number in range(len(self.runs))]
+        self._saving.begin(partial(self._write, self.frames, checkpoints, better))
         self._saved_frames = self.frames
+
+    def finish(self) -> None:
+        """Save, and wait until everything is on the disk."""
+        self.save()
+        self._saving.finish()
 
     def __enter__(self) -> Training:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.envs.close()
+        self._saving.close()
         for writer in self.writers:
             writer.close()
         for lock in self._locks:
             lock.close()
+
+    def _is_best(self, run: int) -> bool:
+        """Whether a checkpoint made now would be the best one."""
+        score, known = self.statistics[run].last_mean, self._best[run]
+        if score is None or self.statistics[run].best is None:
+            return False
+        return known is None or score > known
+
+    def _write(
+        self, frames: int, checkpoints: list[checkpoint.Checkpoint], better: list[int]
+    ) -> None:
+        for run, own in zip(self.runs, checkpoints, strict=True):
+            checkpoint.save(run, frames, own)
+        for number in better:
+            checkpoint.mark_best(self.runs[number], frames)
+        for run in self.runs:  # only once all have the new one: resuming needs a common one
+            checkpoint.prune(run, self.config.system.keep_checkpoints)
+
+    def _learnable(self, step: Step) -> Step:
+        """The step as replay should see it."""
+        if self.config.train.bootstrap_on_truncation:
+            return step
+        over = step.terminated | step.truncated
+        return step._replace(terminated=over, truncated=np.zeros_like(over))
 
     def _draw_and_learn(self) -> None:
         """All that an update does on the device; nothing on the host."""
@@ -247,6 +301,11 @@ class Training:
                 "elapsed_s": self._elapsed_now(),
                 "env_episodes": positions.episode[own].tolist(),
                 "env_action_counts": [len(log) for log in logs],
+                "turn": self.turn,
+                "pending_actions": [
+                    None if sent is None else sent.reshape(len(self.runs), -1)[run].tolist()
+                    for sent in self.pending
+                ],
                 "population": [member.name for member in self.runs],
                 "member": run,
             },
@@ -270,6 +329,19 @@ class Training:
                 stacklevel=2,
             )
             self.replay.start(frame)
+        self.turn = saved[0].state["turn"]
+        for later in range(len(self.pending)):  # oldest first
+            turn = (self.turn + later) % len(self.pending)
+            sent = [own.state["pending_actions"][turn] for own in saved]
+            if sent[0] is not None:
+                self.pending[turn] = actions = np.array(sent, np.int64).flatten()
+                self.envs.send(actions, turn)
+
+    @contextmanager
+    def _waiting(self, what: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._waited[what] += time.perf_counter() - began
 
     def _checked_means(self) -> list[dict[str, Any]]:
         count = self.updates - self._updates_logged
@@ -290,6 +362,62 @@ class Training:
 
     def _elapsed_now(self) -> float:
         return self._elapsed + time.monotonic() - self._began
+
+
+class _Saving:
+    """Compressing and writing a checkpoint, `beside` training where a GPU does the training: what
+    is written are copies then, and a core to spare."""
+
+    def __init__(self, beside: bool) -> None:
+        self._thread = ThreadPoolExecutor(1, "idqn-checkpoint") if beside else None
+        self._writing: Future[None] | None = None
+
+    def begin(self, write: Callable[[], None]) -> None:
+        if self._thread is None:
+            write()
+        else:
+            self._writing = self._thread.submit(write)
+
+    def finish(self) -> None:
+        """Wait for the last one; raises what went wrong with it."""
+        if self._writing is not None:
+            writing, self._writing = self._writing, None
+            writing.result()
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown()
+
+
+class _Choice:
+    """The choice of one turn's actions. The device is asked to begin it, then goes on with other
+    work; only reading the actions waits, and only for them."""
+
+    def __init__(self, learner: Learner, replay: Replay, turn: int) -> None:
+        device = learner.device
+        self._learner, self._replay, self._turn = learner, replay, turn
+        self._choose = Captured(self._on_device, device)
+        self._host: Tensor | None = None
+        self._done = torch.cuda.Event() if device.type == "cuda" else None
+
+    def begin(self) -> None:
+        self._choose()
+        if self._done is not None:
+            self._done.record()
+
+    def actions(self) -> NDArray[np.int64]:
+        """[P*E/turns]"""
+        if self._done is not None:
+            self._done.synchronize()
+        assert self._host is not None
+        actions: NDArray[np.int64] = self._host.numpy().flatten()
+        return actions
+
+    def _on_device(self) -> None:
+        chosen = self._learner.act(self._replay.observation(self._turn))
+        if self._host is None:
+            self._host = torch.empty_like(chosen, device="cpu", pin_memory=chosen.is_cuda)
+        self._host.copy_(chosen, non_blocking=True)
 
 
 def _check_population(configs: list[Config]) -> None:

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import cv2
 import numpy as np
+from ale_py.vector_env import AtariVectorEnv
 from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
 from idqn.envs import RunEnvs, VectorEnv
+from idqn.envs.atari import episodes_per_seed, native_options
 from idqn.envs.editable import EditableAtari
-from idqn.envs.episodes import episode_seed
+from idqn.envs.episodes import UNSEEDED, episode_seed
 from idqn.envs.mini_pacman import MiniPacman
 from idqn.presets import preset
 from idqn.types import Step
@@ -47,6 +49,21 @@ class DirectMiniPacman:
         return grey[None]
 
 
+class NativeAtari:
+    """One game of the native vector environment."""
+
+    def __init__(self, config: EnvConfig) -> None:
+        self.env = AtariVectorEnv(num_envs=1, num_threads=1, stack_num=1, **native_options(config))
+
+    def reset(self, seed: int) -> Frame:
+        frame: Frame = self.env.reset(seed=np.array([seed]))[0][0]
+        return frame
+
+    def step(self, action: int) -> tuple[Frame, float, bool, bool]:
+        frame, reward, terminated, truncated, _ = self.env.step(np.array([action]))
+        return frame[0], float(reward[0]), bool(terminated[0]), bool(truncated[0])
+
+
 class Moment(NamedTuple):
     """One environment's part of a `Step`."""
 
@@ -58,15 +75,18 @@ class Moment(NamedTuple):
 
 
 class Alone:
-    """Environment `env` of a run by itself, each episode from its own seed."""
+    """Environment `env` of a run by itself, every episode as if no other had been played."""
 
     def __init__(self, run: RunEnvs, env: int, episode: int = 0) -> None:
         self._run, self._env, self.episode = run, env, episode
-        self._game: DirectMiniPacman | EditableAtari
-        if run.config.is_atari:
+        self._game: DirectMiniPacman | EditableAtari | NativeAtari
+        self._season = episodes_per_seed(run.config) if run.config.is_atari else 1
+        if not run.config.is_atari:
+            self._game = DirectMiniPacman(run.config)
+        elif self._season == 1:
             self._game = EditableAtari(replace(run.config, frame_stack=1))
         else:
-            self._game = DirectMiniPacman(run.config)
+            self._game = NativeAtari(run.config)
         self.length = 0
         self.frame = self._reset()
 
@@ -82,7 +102,12 @@ class Alone:
 
     def _reset(self) -> Frame:
         self.length = 0
-        return self._game.reset(episode_seed(self._run.seed, self._env, self.episode))
+        further = self.episode % self._season
+        seed = episode_seed(self._run.seed, self._env, self.episode - further)
+        frame = self._game.reset(seed)
+        for _ in range(further):
+            frame = self._game.reset(UNSEEDED)
+        return frame
 
 
 def random_actions(steps: int, num_actions: Sequence[int], seed: int = 0) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,3 +68,18 @@ BROKEN_ID = f"{__name__}:test/Broken-v0"  # importing this module registers it, 
 
 if "test/Broken-v0" not in gym.registry:
     gym.register("test/Broken-v0", entry_point=Broken)
+
+
+class Surroundings(FilmEnv):
+    """Its frames show how many threads libraries may start: OpenMP's tens, OpenCV's ones."""
+
+    def __init__(self) -> None:
+        names = ("OMP_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+        threads = "".join(os.environ.get(name, "0") for name in names)
+        super().__init__([np.full((5, 5), int(threads), np.uint8)] * 9)
+
+
+SURROUNDINGS_ID = f"{__name__}:test/Surroundings-v0"
+
+if "test/Surroundings-v0" not in gym.registry:
+    gym.register("test/Surroundings-v0", entry_point=Surroundings)

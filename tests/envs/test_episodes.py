@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from idqn.envs.episodes import episode_seed, replay_actions
+from idqn.envs.episodes import UNSEEDED, EnvPositions, episode_seed, replay_actions
 
 # --- seeds
 
@@ -39,21 +39,25 @@ LONG = 1_000
 
 
 class Recorder:
-    """A group whose frames say how each environment came to be: seed and actions since.
+    """A group whose frames say how each environment came to be: seed (and resets after it), and
+    actions since.
 
     Environment i's episodes last `lengths[i]` steps. As in the native Atari group, one that is
     stepped after its end begins an episode that nobody asked for: it shows seed 99.
     """
 
-    def __init__(self, *lengths: int) -> None:
+    def __init__(self, *lengths: int, episodes_per_seed: int = 1) -> None:
+        self.episodes_per_seed = episodes_per_seed
         self.calls: list[tuple[str, list[int]]] = []
+        self.seeded: list[int] = []
         self._lengths = lengths
         self._past: list[list[int]] = [[] for _ in lengths]
 
     def reset(self, mask: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.uint8]:
         self.calls.append(("reset", np.flatnonzero(mask).tolist()))
+        self.seeded += np.flatnonzero(mask & (seeds != UNSEEDED)).tolist()
         for i in np.flatnonzero(mask):
-            self._past[i] = [int(seeds[i])]
+            self._begin(self._past[i], int(seeds[i]))
         return self._frames(shown=mask)
 
     def step(
@@ -73,6 +77,14 @@ class Recorder:
 
     def close(self) -> None: ...
 
+    def _begin(self, past: list[int], seed: int) -> None:
+        """A further reset adds 100 to the seed that it comes after."""
+        if seed == UNSEEDED:
+            assert self.episodes_per_seed > 1
+            past[:] = [past[0] + 100 if past else 99]
+        else:
+            past[:] = [seed]
+
     def _frames(self, shown: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """[n, 1, 1, 16]: the past, then zeros; unspecified where not `shown`."""
         frames = np.full((len(self._past), 1, 1, 16), 77, np.uint8)
@@ -87,7 +99,8 @@ def picture(past: list[int]) -> NDArray[np.uint8]:
 
 def replay(group: Recorder, *logs: list[int]) -> NDArray[np.uint8]:
     seeds = np.arange(11, 11 + len(logs))
-    return replay_actions(group, seeds, [np.array(log, np.uint16) for log in logs])
+    arrays = [np.array(log, np.uint16) for log in logs]
+    return replay_actions(group, seeds, np.zeros_like(seeds), arrays)
 
 
 def expected(*logs: list[int]) -> list[NDArray[np.uint8]]:
@@ -167,3 +180,58 @@ def test_actions_beyond_a_byte() -> None:
     group = Recorder(LONG)
     replay(group, [300])
     assert group.calls[-1] == ("step", [300])
+
+
+# --- seasons
+
+
+def replay_season(
+    group: Recorder, resets: list[int], *logs: list[int]
+) -> tuple[NDArray[np.uint8], list[NDArray[np.uint8]]]:
+    """What comes, and what should."""
+    seeds = np.arange(11, 11 + len(logs))
+    arrays = [np.array(log, np.uint16) for log in logs]
+    starts = seeds + 100 * np.array(resets)
+    wanted = [picture([int(start), *log]) for start, log in zip(starts, logs, strict=True)]
+    return replay_actions(group, seeds, np.array(resets), arrays), wanted
+
+
+def test_each_is_seeded_once_and_reset_as_often_as_needed() -> None:
+    group = Recorder(LONG, LONG, LONG, LONG, episodes_per_seed=256)
+    frames, wanted = replay_season(group, [1, 2, 0, 2], [4, 5], [6], [], [7, 8])
+    np.testing.assert_array_equal(frames, wanted)
+    assert group.calls == [
+        ("reset", [0, 1, 2, 3]),  # the second and third unseeded
+        ("reset", [0, 3]),
+        ("reset", [3]),
+        ("step", [4, 0, 0, 7]),
+        ("reset", [1]),
+        ("reset", [1]),
+        ("reset", [1]),
+        ("step", [5, 6, 0, 8]),
+        ("reset", [2]),
+    ]
+    assert group.seeded == [0, 3, 1, 2]
+
+
+def test_those_at_a_start_are_reset_together() -> None:
+    group = Recorder(LONG, LONG, LONG, episodes_per_seed=4)
+    frames, wanted = replay_season(group, [1, 0, 2], [], [], [])
+    np.testing.assert_array_equal(frames, wanted)
+    assert group.calls == [("reset", [0, 1, 2]), ("reset", [0, 2]), ("reset", [2])]
+
+
+@pytest.mark.parametrize("length", [3, 4, 5, 6, 7])
+def test_losing_while_waiting_does_not_count_as_a_reset(length: int) -> None:
+    group = Recorder(LONG, length, length, length, length, episodes_per_seed=3)
+    logs = [1, 2, 3, 4, 5, 6, 7, 8], [1], [1, 2], [], [3, 2]
+    frames, wanted = replay_season(group, [2, 1, 0, 2, 1], *logs)
+    np.testing.assert_array_equal(frames, wanted)
+    assert sorted(group.seeded) == [0, 1, 2, 3, 4]
+
+
+def test_taking_some_positions() -> None:
+    logs = [np.array(log, np.uint16) for log in ([1], [2, 3], [])]
+    some = EnvPositions(np.array([5, 6, 7]), logs).take(np.array([2, 0]))
+    assert some.episode.tolist() == [7, 5]
+    assert [log.tolist() for log in some.actions] == [[], [1]]

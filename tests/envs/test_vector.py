@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
 from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
+from idqn.envs.atari import episodes_per_seed
 from idqn.envs.editable import EditableAtari
 from idqn.envs.episodes import episode_seed
 from idqn.envs.gym_images import ImageGroup
+from idqn.presets import preset
 from tests.envs.alone import (
     BREAKOUT,
     MINI,
@@ -36,6 +38,7 @@ from tests.envs.alone import (
 MIXED_MINI = replace(MINI, max_episode_frames=20)
 MIXED_BREAKOUT = replace(BREAKOUT, max_episode_frames=560)
 STICKY_BREAKOUT = replace(MIXED_BREAKOUT, sticky_probability=0.25)
+FREEWAY = preset("paper", "ALE/Freeway-v5").env  # its cars show how many no-ops there were
 SHORT_MSPACMAN = replace(MSPACMAN, max_episode_frames=720)  # truncated before it is lost
 
 
@@ -142,7 +145,7 @@ def test_both_ends_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
             frames, reward, _, _ = super().step(actions)
             return frames, reward, np.array([True, False, True]), np.array([True, True, False])
 
-    monkeypatch.setattr("idqn.envs.vector.make_group", BothEnds)
+    monkeypatch.setattr("idqn.envs.worker.make_group", BothEnds)
     with VectorEnv([RunEnvs(MINI, 0)], 3, workers=0) as vector:
         vector.start()
         step = vector.step(np.zeros(3, np.int64))
@@ -265,6 +268,35 @@ def test_positions_before_the_first_step_and_without_argument() -> None:
             np.testing.assert_array_equal(vector.start(again), first)
             assert vector.positions().episode.tolist() == [0, 0, 0]
             assert_same_steps(play(vector, actions), played)
+
+
+@pytest.mark.parametrize(
+    ("workers", "season", "episodes"),
+    [(0, 4, [0, 5, 258, 2, 7]), (2, 256, [0, 5, 258, 512, 1])],
+    ids=["short seasons", "real ones, in workers"],
+)
+def test_positions_in_the_middle_of_a_season(
+    workers: int, season: int, episodes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Episodes of ten steps; short seasons end in between."""
+    if workers == 0:
+        monkeypatch.setattr("idqn.envs.atari._SEASON", season)
+    assert episodes_per_seed(FREEWAY) == season
+    run = RunEnvs(replace(FREEWAY, max_episode_frames=40), 17)
+    log = random_actions(9, [3])[:, 0].astype(np.uint16)
+    positions = EnvPositions(np.array(episodes), [log[:0], log[:4], log[:9], log[:8], log[:0]])
+    alone = [Alone(run, env, int(episode)) for env, episode in enumerate(positions.episode)]
+    for one, own_log in zip(alone, positions.actions, strict=True):
+        for action in own_log.tolist():
+            one.step(action)
+    with VectorEnv([run], 5, workers) as vector:
+        np.testing.assert_array_equal(vector.start(positions), [one.frame for one in alone])
+        for actions in random_actions(25, [3] * 5, seed=1):
+            step = vector.step(actions)
+            for env, one in enumerate(alone):
+                assert_moment(step, env, one.step(int(actions[env])))
+        ended = vector.positions().episode - positions.episode
+    assert ended.tolist() == [2, 2, 3, 3, 2]
 
 
 # --- populations

@@ -18,7 +18,7 @@ import pytest
 from idqn.envs import RunEnvs, VectorEnv
 from idqn.errors import UserError
 from tests.envs.alone import BREAKOUT, MINI
-from tests.envs.film_env import BROKEN_ID
+from tests.envs.film_env import BROKEN_ID, SURROUNDINGS_ID
 
 BROKEN = replace(MINI, id=BROKEN_ID)
 NOTHING = np.zeros(4, np.int64)
@@ -91,6 +91,19 @@ def test_an_environment_that_raises_in_a_worker_shows_its_traceback() -> None:
     assert "film_env.py" in message
 
 
+def test_an_environment_that_raises_with_another_turn_on_its_way() -> None:
+    with VectorEnv([RunEnvs(BROKEN, 0)], 4, 2, turns=2) as vector:
+        vector.start()
+        two = np.zeros(2, np.int64)
+        for _ in range(2):
+            vector.send(two, 0)
+            vector.recv(0)
+        vector.send(two, 0)
+        vector.send(two, 1)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError: the third step"):
+            vector.recv(0)
+
+
 def test_an_environment_that_raises_without_workers_just_raises() -> None:
     with VectorEnv([RunEnvs(BROKEN, 0)], 4, 0) as vector:
         vector.start()
@@ -120,6 +133,23 @@ def test_there_are_as_many_workers_as_asked_but_none_without_an_environment() ->
         assert multiprocessing.active_children() == []
     with VectorEnv([RunEnvs(BREAKOUT, 0)], 2, None):
         assert len(multiprocessing.active_children()) == min(os.cpu_count() or 1, 2)
+
+
+def test_turns_share_workers_unless_there_is_one_for_each_environment() -> None:
+    for asked, expected in ((3, 2), (4, 4), (9, 4)):
+        with VectorEnv([RunEnvs(MINI, 0)], 4, asked, turns=2):
+            assert len(multiprocessing.active_children()) == expected
+
+
+def test_workers_keep_to_one_thread_and_leave_the_parents_surroundings_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.delenv("OPENCV_FOR_THREADS_NUM", raising=False)
+    with VectorEnv([RunEnvs(replace(MINI, id=SURROUNDINGS_ID), 0)], 2, 2) as vector:
+        assert (vector.start() == 11).all()
+    assert os.environ["OMP_NUM_THREADS"] == "3"
+    assert "OPENCV_FOR_THREADS_NUM" not in os.environ
 
 
 def test_close_does_not_wait_for_an_answer_and_can_be_repeated() -> None:

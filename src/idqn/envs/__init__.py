@@ -4,8 +4,10 @@ Importing this package registers `idqn/MiniPacman-v0` with Gymnasium.
 """
 
 from idqn.envs import mini_pacman
+from idqn.envs.dealing import RunEnvs
+from idqn.envs.episodes import EnvPositions
 from idqn.envs.registry import describe
-from idqn.envs.vector import EnvPositions, RunEnvs, VectorEnv
+from idqn.envs.vector import VectorEnv
 
 mini_pacman.register()
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
+from idqn.envs.episodes import GroupStep
 from idqn.errors import UserError
 
 
@@ -107,6 +108,8 @@ class ImageEnv:
 class ImageGroup:
     """n such environments, one after another."""
 
+    episodes_per_seed = 1
+
     def __init__(self, config: EnvConfig, count: int) -> None:
         self._envs = [make_image_env(config) for _ in range(count)]
         self._frames = np.zeros((count, *self._envs[0].frame_shape), np.uint8)
@@ -116,9 +119,13 @@ class ImageGroup:
             self._frames[i] = self._envs[i].reset(int(seeds[i]))
         return self._frames
 
-    def step(
-        self, actions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+    def send(self, actions: NDArray[np.int64]) -> None:
+        self._sent = actions
+
+    def recv(self) -> GroupStep:
+        return self.step(self._sent)
+
+    def step(self, actions: NDArray[np.int64]) -> GroupStep:
         count = len(self._envs)
         reward = np.zeros(count, np.float32)
         terminated, truncated = np.zeros(count, bool), np.zeros(count, bool)

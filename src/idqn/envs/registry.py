@@ -39,6 +39,15 @@ def make_group(config: EnvConfig, count: int) -> EnvGroup:
     return ImageGroup(config, count)
 
 
+def step_cost(config: EnvConfig) -> float:
+    """How long a step takes, compared with other environments of a population."""
+    if config.is_atari:
+        from idqn.envs.atari import step_cost as atari_cost
+
+        return atari_cost(config)
+    return 1.0
+
+
 def _describe_atari(config: EnvConfig) -> EnvSpec:
     import ale_py
     from ale_py import roms

@@ -1,138 +1,138 @@
 """The environments of a whole population, stepped together, in this process or in workers.
 
-Environment e of run p is number p*E + e everywhere. Workers write into shared memory; the pipes
-carry one byte per step. How environments are dealt to workers never changes what they do.
+Environment e of run p is number p*E + e. They may take turns: while those of one turn step in the
+workers, the caller handles another's answers. Workers write into shared memory; the pipes carry one
+byte per step. Neither turns nor workers change what an environment does.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
-import traceback
-from array import array
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from idqn.config import EnvConfig
-from idqn.envs.episodes import EnvGroup, episode_seed, replay_actions
-from idqn.envs.registry import describe, make_group
+from idqn.envs.dealing import RunEnvs, Seats, deal
+from idqn.envs.episodes import EnvPositions
+from idqn.envs.registry import describe
+from idqn.envs.worker import DONE, Crew, allocate, map_arrays, work
 from idqn.errors import UserError
 from idqn.types import Step
 
 
-class RunEnvs(NamedTuple):
-    """What one run plays."""
-
-    config: EnvConfig
-    seed: int
-
-
-class EnvPositions(NamedTuple):
-    """Where n environments are: enough to rebuild them exactly."""
-
-    episode: NDArray[np.int64]  # [n], how many episodes each has finished
-    actions: list[NDArray[np.uint16]]  # n logs of actions since the episode began
-
-    @staticmethod
-    def start(count: int) -> EnvPositions:
-        return EnvPositions(
-            np.zeros(count, np.int64), [np.zeros(0, np.uint16) for _ in range(count)]
-        )
-
-
-class _Seats(NamedTuple):
-    """Some environments of one run, stepped as one group."""
-
-    config: EnvConfig
-    run_seed: int
-    first_env: int  # within the run
-    offset: int  # within the population
-    size: int
-
-
-class _Arrays(NamedTuple):
-    action: NDArray[np.int64]
-    frame: NDArray[np.uint8]
-    final_frame: NDArray[np.uint8]
-    reward: NDArray[np.float32]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-
-
 class VectorEnv:
-    def __init__(self, runs: Sequence[RunEnvs], envs_per_run: int, workers: int | None) -> None:
-        """`workers` processes; 0 for none, None for one per core with Atari and none without."""
+    def __init__(
+        self, runs: Sequence[RunEnvs], envs_per_run: int, workers: int | None, turns: int = 1
+    ) -> None:
+        """`workers` processes; 0 for none, None for one per core with Atari and none without.
+
+        Turn t holds environments t*E/turns .. (t+1)*E/turns - 1 of every run.
+        """
+        assert envs_per_run % turns == 0, f"{envs_per_run} environments in {turns} turns"
         self.count = len(runs) * envs_per_run
         self.frame_shape = describe(runs[0].config).frame_shape
         if workers is None:
             workers = (os.cpu_count() or 1) if runs[0].config.is_atari else 0
-        parts = _deal(runs, envs_per_run, max(workers, 1))
-        self._positions = EnvPositions.start(self.count)
-        self._logs = [array("H") for _ in range(self.count)]
-        self._worker_pipes: list[Connection] = []
+        # [turns, P*E/turns], the numbers of each turn's environments
+        self._members = (
+            np.arange(self.count).reshape(len(runs), turns, -1).swapaxes(0, 1).reshape(turns, -1)
+        )
+        self._logs = [_Log(EnvPositions.start(self.count // turns)) for _ in range(turns)]
+        self._in_flight: deque[int] = deque()  # turns sent and not received
+        self._pipes: list[Connection] = []
         self._processes: list[Any] = []
         # Also at exit, and with a priority, so that it comes before multiprocessing sends SIGTERM,
         # which workers ignore, and waits: whoever forgets `close` would wait for ever.
-        self._dismiss = Finalize(
-            self, _dismiss, (self._worker_pipes, self._processes), exitpriority=0
-        )
-        self._local: _Crew | None = None
+        self._dismiss = Finalize(self, _dismiss, (self._pipes, self._processes), exitpriority=0)
+        self._dealt = deal(runs, envs_per_run, turns, max(workers, 1))
+        self._local: Crew | None = None
+        memory = (turns, self.count // turns, self.frame_shape)
         if workers == 0:
-            raw = _allocate(self.count, self.frame_shape)
-            self._arrays = _map_arrays(raw, self.count, self.frame_shape)
-            self._local = _Crew(parts[0], self._arrays)
+            self._arrays = map_arrays(allocate(*memory), *memory)
+            self._local = Crew(self._dealt[0], self._arrays)
         else:
-            self._start_workers(parts)
+            # spawn: a forked child would inherit torch's threads and locks in whatever state
+            context = multiprocessing.get_context("spawn")
+            # anonymous shared memory: nothing to clean up, however the program ends
+            raw = allocate(*memory, context)
+            self._arrays = map_arrays(raw, *memory)
+            for seats in self._dealt:
+                self._start_worker(context, (seats, raw, *memory))
+        # the pipes of those who step environments of a turn
+        self._turn_pipes = [
+            [
+                pipe
+                for pipe, seats in zip(self._pipes, self._dealt, strict=False)  # none if local
+                if any(s.turn == turn for s in seats)
+            ]
+            for turn in range(turns)
+        ]
 
     def start(self, positions: EnvPositions | None = None) -> NDArray[np.uint8]:
         """Go to `positions`, by default the first episodes' starts; returns frames [n, c, h, w]."""
+        while self._in_flight:
+            self.recv(self._in_flight[0])  # nobody will
         positions = positions or EnvPositions.start(self.count)
-        self._positions = EnvPositions(positions.episode.copy(), positions.actions)
-        self._logs = [array("H", log.tolist()) for log in positions.actions]
+        self._logs = [_Log(positions.take(own)) for own in self._members]
+        parts = [[self._part(positions, s) for s in seats] for seats in self._dealt]
         if self._local is not None:
-            self._local.start(positions)
-        self._tell(positions)
-        self._wait()
-        return self._arrays.frame
+            self._local.start(parts[0])
+        else:
+            for pipe, part in zip(self._pipes, parts, strict=True):
+                self._tell(pipe, pickle.dumps(part))
+            self._wait(self._pipes)
+        frames = np.empty((self.count, *self.frame_shape), np.uint8)
+        for own, arrays in zip(self._members, self._arrays, strict=True):
+            frames[own] = arrays.frame
+        return frames
 
-    def send(self, actions: NDArray[np.int64]) -> None:
-        """Give every environment an action; `recv` has the answer."""
-        self._arrays.action[:] = actions
-        for log, action in zip(self._logs, actions.tolist(), strict=True):
-            log.append(action)
-        self._tell(None)
+    def send(self, actions: NDArray[np.int64], turn: int = 0) -> None:
+        """Give every environment of a turn an action; `recv` has the answer."""
+        assert turn not in self._in_flight, f"turn {turn} was sent and not received"
+        self._in_flight.append(turn)
+        self._arrays[turn].action[:] = actions
+        for pipe in self._turn_pipes[turn]:
+            self._tell(pipe, bytes([turn]))
 
-    def recv(self) -> Step:
-        """The answer to `send`, in memory that the next `send` overwrites."""
+    def recv(self, turn: int = 0) -> Step:
+        """The answer to `send`, in memory that the turn's next `send` overwrites. Turns are
+        received in the order they were sent in."""
+        first = self._in_flight.popleft()
+        assert turn == first, f"turn {first} was sent before turn {turn}"
         if self._local is not None:
-            self._local.step()
-        self._wait()
-        arrays = self._arrays
-        for i in np.flatnonzero(arrays.terminated | arrays.truncated):
-            self._positions.episode[i] += 1
-            self._logs[i] = array("H")
+            self._local.step(turn)
+        self._wait(self._turn_pipes[turn])
+        arrays = self._arrays[turn]
+        self._logs[turn].append(arrays.action, arrays.terminated | arrays.truncated)
         return Step(
             arrays.frame, arrays.reward, arrays.terminated, arrays.truncated, arrays.final_frame
         )
 
     def step(self, actions: NDArray[np.int64]) -> Step:
+        """All environments at once, where they take no turns."""
+        assert len(self._arrays) == 1, "with several turns, use send and recv"
         self.send(actions)
         return self.recv()
 
     def positions(self) -> EnvPositions:
-        return EnvPositions(
-            self._positions.episode.copy(), [np.array(log, np.uint16) for log in self._logs]
-        )
+        """Where all environments are; those of a turn in flight, where they were before `send`."""
+        positions = EnvPositions.start(self.count)
+        for own, log in zip(self._members, self._logs, strict=True):
+            positions.episode[own] = log.episode
+            for number, actions in zip(own.tolist(), log.actions(), strict=True):
+                positions.actions[number] = actions
+        return positions
 
     def close(self) -> None:
         if self._local is not None:
@@ -146,97 +146,84 @@ class VectorEnv:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start_workers(self, parts: list[list[_Seats]]) -> None:
-        # spawn: a forked child would inherit torch's threads and locks in whatever state they are
-        context = multiprocessing.get_context("spawn")
-        # anonymous shared memory: nothing to clean up, however the program ends
-        raw = _allocate(self.count, self.frame_shape, context)
-        self._arrays = _map_arrays(raw, self.count, self.frame_shape)
-        for seats in parts:
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=_work, args=(theirs, seats, raw, self.count, self.frame_shape), daemon=True
-            )
-            with _clean_birth():
-                process.start()
-            theirs.close()
-            self._worker_pipes.append(ours)
-            self._processes.append(process)
+    def _part(self, positions: EnvPositions, seats: Seats) -> EnvPositions:
+        return positions.take(self._members[seats.turn][seats.place])
 
-    def _tell(self, message: EnvPositions | None) -> None:
-        for pipe in self._worker_pipes:
-            with suppress(ConnectionError):  # the worker has ended; `_wait` will say why
-                pipe.send(message)
+    def _start_worker(self, context: Any, job: tuple[Any, ...]) -> None:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=work, args=(theirs, *job), daemon=True)
+        with _clean_birth():
+            process.start()
+        theirs.close()
+        self._pipes.append(ours)
+        self._processes.append(process)
 
-    def _wait(self) -> None:
-        for pipe in self._worker_pipes:
+    @staticmethod
+    def _tell(pipe: Connection, message: bytes) -> None:
+        with suppress(ConnectionError):  # the worker has ended; `_wait` will say why
+            pipe.send_bytes(message)
+
+    def _wait(self, pipes: list[Connection]) -> None:
+        """For one answer of every worker: they answer in the order they are told."""
+        for pipe in pipes:
             try:
-                failure = pipe.recv()
+                answer = pipe.recv_bytes()
             except (EOFError, ConnectionResetError) as error:
                 raise RuntimeError("an environment worker process died without a word") from error
+            if answer == DONE:
+                continue
+            failure = pickle.loads(answer)
             if isinstance(failure, UserError):
                 raise failure
-            if failure is not None:
-                raise RuntimeError(f"an environment failed in its worker process:\n{failure}")
+            raise RuntimeError(f"an environment failed in its worker process:\n{failure}")
 
 
-class _Crew:
-    """Groups of environments that one process steps, writing into its part of the arrays."""
+class _Log:
+    """What n environments did since their episodes began."""
 
-    def __init__(self, seats: list[_Seats], arrays: _Arrays) -> None:
-        self._arrays = arrays
-        self._seats = seats
-        self._groups: list[EnvGroup] = [make_group(s.config, s.size) for s in seats]
-        self._episode = np.zeros(len(arrays.action), np.int64)
+    def __init__(self, positions: EnvPositions) -> None:
+        self.episode = positions.episode.copy()
+        self._length = np.array([len(log) for log in positions.actions])
+        self._actions = np.zeros((len(self._length), 2 * max(self._length.max(), 128)), np.uint16)
+        for own, log in zip(self._actions, positions.actions, strict=True):
+            own[: len(log)] = log
 
-    def start(self, positions: EnvPositions) -> None:
-        self._episode[:] = positions.episode
-        for seats, group in zip(self._seats, self._groups, strict=True):
-            part = slice(seats.offset, seats.offset + seats.size)
-            seeds = self._seeds(seats, np.ones(seats.size, bool))
-            self._arrays.frame[part] = replay_actions(group, seeds, positions.actions[part])
+    def append(self, actions: NDArray[np.int64], over: NDArray[np.bool_]) -> None:
+        if self._length.max() == self._actions.shape[1]:
+            self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)], axis=1)
+        self._actions[np.arange(len(actions)), self._length] = actions
+        self._length += 1
+        self._length[over] = 0
+        self.episode += over
 
-    def step(self) -> None:
-        arrays = self._arrays
-        for seats, group in zip(self._seats, self._groups, strict=True):
-            part = slice(seats.offset, seats.offset + seats.size)
-            frame, reward, terminated, truncated = group.step(arrays.action[part])
-            arrays.frame[part], arrays.reward[part] = frame, reward
-            arrays.terminated[part] = terminated
-            arrays.truncated[part] = truncated & ~terminated
-            over = terminated | truncated
-            if over.any():
-                arrays.final_frame[part][over] = frame[over]
-                self._episode[part] += over
-                arrays.frame[part][over] = group.reset(over, self._seeds(seats, over))[over]
-
-    def close(self) -> None:
-        for group in self._groups:
-            group.close()
-
-    def _seeds(self, seats: _Seats, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Seeds of the current episodes, where `mask` asks for them."""
-        seeds = np.zeros(seats.size, np.int64)
-        for i in np.flatnonzero(mask):
-            episode = int(self._episode[seats.offset + i])
-            seeds[i] = episode_seed(seats.run_seed, seats.first_env + int(i), episode)
-        return seeds
+    def actions(self) -> list[NDArray[np.uint16]]:
+        ends = zip(self._actions, self._length.tolist(), strict=True)
+        return [own[:length].copy() for own, length in ends]
 
 
 @contextmanager
 def _clean_birth() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C from birth, and that do not run the user's script again,
-    as `spawn` would: workers need nothing from it, and few scripts are written to stand it."""
+    """Start processes that ignore Ctrl-C from birth, that stay on one core, and that do not run the
+    user's script again, as `spawn` would: workers need nothing from it, and few scripts are written
+    to stand it."""
     program = vars(sys.modules["__main__"])
     names: tuple[str, ...] = ("__file__", "__spec__")
     hidden = {name: program[name] for name in names if name in program}
+    one_thread = ("OMP_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")  # read when numpy, OpenCV load
+    threads = {name: os.environ.get(name) for name in one_thread}
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
         program.update(dict.fromkeys(hidden))
+        os.environ.update(dict.fromkeys(one_thread, "1"))
         yield
     finally:
         program.update(hidden)
+        for name, value in threads.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
 
@@ -248,74 +235,3 @@ def _dismiss(pipes: list[Connection], processes: list[Any]) -> None:
         process.join(timeout=5)
         if process.is_alive():
             process.kill()
-
-
-def _deal(runs: Sequence[RunEnvs], envs_per_run: int, workers: int) -> list[list[_Seats]]:
-    """Deal groups of environments to at most `workers` processes, about as many to each."""
-    pieces = min(envs_per_run, -(-workers // len(runs)))  # groups per run
-    groups: list[_Seats] = []
-    for p, run in enumerate(runs):
-        bounds = np.linspace(0, envs_per_run, pieces + 1).astype(int).tolist()
-        for first, last in pairwise(bounds):
-            offset = p * envs_per_run + first
-            groups.append(_Seats(run.config, run.seed, first, offset, last - first))
-    workers = min(workers, len(groups))
-    return [groups[w::workers] for w in range(workers)]
-
-
-def _allocate(count: int, frame_shape: tuple[int, int, int], context: Any = None) -> Any:
-    frame_bytes = count * int(np.prod(frame_shape))
-    size = count * 8 + count * 4 + 2 * count + 2 * frame_bytes
-    return bytearray(size) if context is None else context.RawArray("B", size)
-
-
-def _map_arrays(raw: Any, count: int, frame_shape: tuple[int, int, int]) -> _Arrays:
-    """Lay the arrays over one block of memory, widest types first to keep them aligned."""
-    offset = 0
-
-    def take(dtype: type[np.generic], *shape: int) -> NDArray[Any]:
-        nonlocal offset
-        mapped = np.frombuffer(raw, dtype, int(np.prod(shape)), offset).reshape(shape)
-        offset += mapped.nbytes
-        return mapped
-
-    action, reward = take(np.int64, count), take(np.float32, count)
-    terminated, truncated = take(np.bool_, count), take(np.bool_, count)
-    frame, final = take(np.uint8, count, *frame_shape), take(np.uint8, count, *frame_shape)
-    return _Arrays(action, frame, final, reward, terminated, truncated)
-
-
-def _work(
-    pipe: Connection,
-    seats: list[_Seats],
-    raw: Any,
-    count: int,
-    frame_shape: tuple[int, int, int],
-) -> None:
-    """A worker's life: build, then one step for each message, until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it outlives the last step it is asked for
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        crew = _Crew(seats, _map_arrays(raw, count, frame_shape))
-        while True:
-            positions = pipe.recv()
-            if positions is None:
-                crew.step()
-            else:
-                crew.start(positions)
-            pipe.send(None)
-    except (EOFError, ConnectionResetError, BrokenPipeError):
-        return
-    except UserError as error:
-        pipe.send(error)
-    except Exception:
-        pipe.send(traceback.format_exc())
-
-
-def _end_with_parent() -> None:
-    """A closed pipe is only noticed between steps; building many environments takes longer."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

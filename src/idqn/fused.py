@@ -1,0 +1,269 @@
+"""The torso of a whole population on a GPU, in few kernels, forwards and backwards by hand.
+
+The online networks see s and s' as one batch of 2B samples, but only the first B are gone back
+through. With `half`, images and weights are bfloat16 where they enter products; sums, parameters
+and their gradients are float32 always.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from idqn import kernels
+from idqn.capture import compiled
+from idqn.networks import IDQN, normalize
+from idqn.parameters import Storage
+from idqn.torso import Networks
+from idqn.types import Batch, Seen
+
+
+class _Layer(NamedTuple):
+    name: str
+    kernel: tuple[int, int]
+    stride: int
+    big: tuple[int, int]  # height and width of the big image
+
+
+class FusedTorso:
+    def __init__(self, networks: Networks, half: bool) -> None:
+        self._networks = networks
+        self._gradient = torch.zeros_like(networks.online)
+        self._half = half
+        self._online = networks.online.bfloat16() if half else networks.online
+        self._target = networks.target.bfloat16() if half else networks.target
+        self._states = compiled(_states, networks.online.device)
+        self._activated = compiled(_activated, networks.online.device)
+        self._gated = compiled(_gated, networks.online.device)
+        self._encoder, self._decoder = _layers(networks.module)
+        self._small = networks.module.decoder.start_shape
+        self._aside = _SideStream(networks.online.device)
+        self._kept: dict[str, Any] = {}
+
+    @property
+    def online_copy(self) -> Tensor | None:
+        """Where the optimiser must put a copy of the parameters."""
+        return self._online if self._half else None
+
+    @torch.no_grad()
+    def embed(self, observation: Tensor) -> Tensor:
+        states = self._states(self._networks.mean_image, (observation,), self._online.dtype)
+        return self._encode(self._networks.online, self._online, states)[-1]
+
+    @torch.no_grad()
+    def look(self, batch: Batch) -> Seen:
+        size, kind = batch.action.shape[1], self._networks.bootstrap
+        images = (batch.observation, batch.next_observation)
+        states = self._states(self._networks.mean_image, images, self._online.dtype)
+        before, after = states[:, :size], states[:, size:]
+        with self._aside:
+            by_target = None
+            if kind != "online":
+                by_target = self._encode(self._networks.target, self._target, after)[-1]
+        *layers, embedding = self._encode(
+            self._networks.online, self._online, before if kind == "target" else states
+        )
+        here, by_online = embedding[:, :size], embedding[:, size:]
+        decoded = self._decode(here)
+        self._aside.join()
+        self._kept = {
+            "states": before,
+            "layers": [layer[:, :size] for layer in layers],
+            "embedding": here,
+            "decoded": decoded,
+        }
+        return Seen(
+            batch.observation.permute(0, 1, 3, 4, 2),
+            self._networks.mean_image.permute(0, 2, 3, 1),
+            reconstruction=decoded[-1],
+            embedding=here,
+            next_choosing=by_target if kind == "target" else by_online,
+            next_valuing=by_online if by_target is None else by_target,
+        )
+
+    @torch.no_grad()
+    def gradient(self, embedding: Tensor, reconstruction: Tensor) -> Tensor:
+        kept, self._kept = self._kept, {}
+        g_embedding = embedding + self._back_through_decoder(
+            kept["embedding"], kept["decoded"], reconstruction.contiguous()
+        )
+        self._back_through_encoder(kept["states"], kept["layers"], g_embedding)
+        self._aside.join()
+        return self._gradient
+
+    def online_changed(self) -> None:
+        if self._half:
+            self._online.copy_(self._networks.online)
+
+    def target_changed(self) -> None:
+        if self._half:
+            self._target.copy_(self._networks.target)
+
+    def _encode(self, exact: Tensor, rows: Tensor, images: Tensor) -> list[Tensor]:
+        """Activations after each convolution, then the embedding."""
+        activations = []
+        for layer in self._encoder:
+            images = kernels.convolve(
+                images,
+                self._of(rows, layer.name, "weight"),
+                self._of(exact, layer.name, "bias"),
+                layer.stride,
+                relu=True,
+            )
+            activations.append(images)
+        flat = images.flatten(2)
+        weight = self._of(rows, "encoder.linear", "weight").flatten(2)
+        product = _product(flat, weight.mT)
+        return [*activations, product + self._of(exact, "encoder.linear", "bias")[:, None]]
+
+    def _decode(self, embedding: Tensor) -> list[Tensor]:
+        """What enters each transposed convolution, then the reconstruction."""
+        weight = self._of(self._online, "decoder.linear", "weight").flatten(1, 3)
+        product = _product(embedding.to(weight.dtype), weight.mT)
+        bias = self._of(self._networks.online, "decoder.linear", "bias").flatten(1)
+        flat = self._activated(product, bias[:, None], self._online.dtype)
+        channels, height, width = self._small
+        images = [flat.unflatten(2, (height, width, channels))]
+        for number, layer in enumerate(self._decoder):
+            images.append(
+                kernels.spread(
+                    images[-1],
+                    self._of(self._online, layer.name, "weight"),
+                    self._of(self._networks.online, layer.name, "bias"),
+                    layer.stride,
+                    layer.big,
+                    relu=number + 1 < len(self._decoder),
+                )
+            )
+        return images
+
+    def _back_through_decoder(self, embedding: Tensor, images: list[Tensor], g: Tensor) -> Tensor:
+        """Gradient with respect to the embedding."""
+        with self._aside:
+            last = self._column(self._decoder[-1].name, "bias")
+            kernels.collect(kernels.sum_pixels(g), last)
+        for number in reversed(range(len(self._decoder))):
+            layer, small = self._decoder[number], images[number]
+            with self._aside:
+                into = self._column(layer.name, "weight")
+                kernels.correlate(g, small, layer.kernel, layer.stride, into, bias=False)
+            weight = self._of(self._online, layer.name, "weight")
+            g, parts = kernels.convolve_and_sum(g, weight, layer.stride, small)
+            if number > 0:
+                with self._aside:
+                    kernels.collect(parts, self._column(self._decoder[number - 1].name, "bias"))
+        flat = g.flatten(2)
+        with self._aside:
+            bias = self._column("decoder.linear", "bias")
+            low = embedding.to(flat.dtype)
+            kernels.outer(flat, low, self._matrix("decoder.linear"), bias)
+        weight = self._of(self._online, "decoder.linear", "weight").flatten(1, 3)
+        return _product(flat, weight)
+
+    def _back_through_encoder(self, states: Tensor, layers: list[Tensor], g: Tensor) -> None:
+        flat = layers[-1].flatten(2)
+        low = g.to(flat.dtype)
+        with self._aside:
+            bias = self._column("encoder.linear", "bias")
+            kernels.outer(low, flat, self._matrix("encoder.linear"), bias)
+        weight = self._of(self._online, "encoder.linear", "weight").flatten(2)
+        g = self._gated(_product(low, weight), flat).unflatten(2, layers[-1].shape[2:])
+        for number in reversed(range(len(self._encoder))):
+            layer = self._encoder[number]
+            big = layers[number - 1] if number > 0 else states
+            with self._aside:
+                both = slice(
+                    self._networks.rows.columns[f"{layer.name}.weight"].start,
+                    self._networks.rows.columns[f"{layer.name}.bias"].stop,
+                )
+                into = self._gradient[:, both]  # the bias comes right after the weights
+                kernels.correlate(big, g, layer.kernel, layer.stride, into, bias=True)
+            if number > 0:
+                weight = self._of(self._online, layer.name, "weight")
+                g = kernels.spread(g, weight, None, layer.stride, layer.big, gate=big)
+
+    def _of(self, matrix: Tensor, layer: str, kind: str) -> Tensor:
+        return self._networks.rows.stored(matrix, f"{layer}.{kind}")
+
+    def _column(self, layer: str, kind: str) -> Tensor:
+        """Where a parameter's gradient goes, [P, size]."""
+        return self._gradient[:, self._networks.rows.columns[f"{layer}.{kind}"]]
+
+    def _matrix(self, layer: str) -> Tensor:
+        """Where the gradient of a linear layer's weights goes, [P, outputs, inputs]."""
+        shape = self._networks.rows.shapes[f"{layer}.weight"]
+        return self._column(layer, "weight").unflatten(1, shape)
+
+
+class _SideStream:
+    """`with` it, work is queued beside what follows, after all that came before; `join` waits."""
+
+    def __init__(self, device: torch.device) -> None:
+        on_gpu = device.type == "cuda"
+        self._stream: Any = torch.cuda.Stream(device) if on_gpu else None
+        self._within: Any = None
+
+    def __enter__(self) -> None:
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream())
+            self._within = torch.cuda.stream(self._stream)
+            self._within.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self._stream is not None:
+            self._within.__exit__(*error)
+
+    def join(self) -> None:
+        if self._stream is not None:
+            torch.cuda.current_stream().wait_stream(self._stream)
+
+
+def storage(module: IDQN) -> dict[str, Storage]:
+    """How the kernels want parameters to lie: channels last, like images."""
+    found: dict[str, Storage] = {}
+    for layer in (*_layers(module)[0], *_layers(module)[1]):
+        weight = module.get_parameter(f"{layer.name}.weight")
+        found[f"{layer.name}.weight"] = Storage(tuple(weight.shape), (2, 3, 1, 0))
+    image, size = module.decoder.start_shape, module.encoder.linear.out_features
+    found["encoder.linear.weight"] = Storage((size, *image), (0, 2, 3, 1))
+    found["decoder.linear.weight"] = Storage((*image, size), (1, 2, 0, 3))
+    found["decoder.linear.bias"] = Storage(image, (1, 2, 0))
+    return found
+
+
+def _layers(module: IDQN) -> tuple[list[_Layer], list[_Layer]]:
+    """The convolutions of the encoder and of the decoder, in the order data takes."""
+    size = tuple(module.mean_image.shape[1:])
+    encoder: list[_Layer] = []
+    for number, conv in enumerate(module.encoder.convolutions):
+        name = f"encoder.convolutions.{number}"
+        encoder.append(_Layer(name, conv.kernel_size, conv.stride[0], size))
+        size = tuple((s - conv.kernel_size[0]) // conv.stride[0] + 1 for s in size)
+    decoder = [
+        mirrored._replace(name=f"decoder.deconvolutions.{number}")
+        for number, mirrored in enumerate(reversed(encoder))
+    ]
+    return encoder, decoder
+
+
+def _states(mean_image: Tensor, observations: tuple[Tensor, ...], dtype: torch.dtype) -> Tensor:
+    """Observations [P, B, C, H, W], one after another, as the networks' channels last images."""
+    states = [normalize(o, mean_image[:, None]).permute(0, 1, 3, 4, 2) for o in observations]
+    return torch.cat(states, 1).to(dtype).contiguous()
+
+
+def _activated(product: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
+    return torch.relu(product + bias).to(dtype)
+
+
+def _gated(gradient: Tensor, activation: Tensor) -> Tensor:
+    return torch.where(activation > 0, gradient, 0.0).to(activation.dtype)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """A matrix product per run, in float32."""
+    if left.dtype == torch.float32:
+        return torch.bmm(left, right)
+    return torch.bmm(left, right, out_dtype=torch.float32)
