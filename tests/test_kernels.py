@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,7 +19,9 @@ pytest.importorskip("triton")
 from torch.nn import functional
 
 from idqn import kernels, learner
-from idqn.config import Config
+from idqn.config import Config, EnvConfig
+from idqn.envs.atari import SCREEN_SHAPE, AtariGroup
+from idqn.envs.screens import ScreenGroup
 from idqn.learner import Learner
 from idqn.presets import preset
 from idqn.types import Batch
@@ -38,6 +41,14 @@ CASES = [
     (21, 17, 2, 32, 4, 2),
     (15, 15, 3, 32, 3, 1),
 ]
+LEARNERS: list[tuple[str, tuple[int, int, int], dict[str, Any]]] = [
+    ("ALE/Pong-v5", (4, 84, 84), {}),
+    ("idqn/MiniPacman-v0", (2, 40, 37), {"train.bootstrap": "target"}),
+    ("idqn/MiniPacman-v0", (6, 11, 13), {"train.bootstrap": "online"}),
+    ("idqn/MiniPacman-v0", (2, 11, 11), {"optimizer.clip_scope": "layer"}),
+]
+if not torch.cuda.is_available():  # the interpreter is slow
+    CASES, LEARNERS = [(20, 21, 4, 32, 8, 4), *CASES[3:]], LEARNERS[3:]
 
 
 @pytest.fixture(autouse=True)
@@ -189,8 +200,8 @@ def test_adam_is_torchs(half: bool) -> None:
         adam.step()
         count += 1
         kernels.adam(
-            rows, mean, square, gradient, half=copied, norm=norm, limit=10.0, rate=rate, count=count,
-            betas=(0.9, 0.999), epsilon=1e-6,
+            rows, mean, square, gradient, half=copied, norm=norm, limit=10.0, rate=rate,
+            count=count, betas=(0.9, 0.999), epsilon=1e-6,
         )  # fmt: skip
     torch.testing.assert_close(rows, parameter.detach(), rtol=1e-5, atol=1e-6)
     if copied is not None and DEVICE.type == "cuda":
@@ -213,15 +224,7 @@ def make_batch(shape: tuple[int, int, int], seed: int, size: int = 4) -> Batch:
     )
 
 
-@pytest.mark.parametrize(
-    ("env_id", "shape", "changes"),
-    [
-        ("ALE/Pong-v5", (4, 84, 84), {}),
-        ("idqn/MiniPacman-v0", (2, 11, 11), {"optimizer.clip_scope": "layer"}),
-        ("idqn/MiniPacman-v0", (2, 40, 37), {"train.bootstrap": "target"}),
-        ("idqn/MiniPacman-v0", (6, 11, 13), {"train.bootstrap": "online"}),
-    ],
-)
+@pytest.mark.parametrize(("env_id", "shape", "changes"), LEARNERS)
 def test_the_fused_learner_learns_what_the_plain_one_does(
     env_id: str, shape: tuple[int, int, int], changes: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -263,3 +266,35 @@ def test_the_fused_learner_learns_what_the_plain_one_does(
             torch.testing.assert_close(same[name].cpu(), value, rtol=1e-3, atol=1e-4, msg=name)
         plain.sync_target()
         fused.sync_target()
+
+
+@pytest.mark.parametrize("size", [(84, 84), (42, 50), (210, 84), (64, 159)])
+def test_shrinking_is_opencvs(size: tuple[int, int]) -> None:
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (2, 1, 1, 210, 160), dtype=np.uint8)
+    images[1] = rng.integers(0, 2, images[1].shape) * 200  # flat areas and halves
+    shrink = kernels.ShrinkToArea((1, 210, 160), size, DEVICE)
+    found = shrink(torch.from_numpy(images).to(DEVICE)).cpu().numpy()
+    assert found.shape == (2, 1, 1, *size)
+    for image, small in zip(images[:, 0, 0], found[:, 0, 0], strict=True):
+        expected = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA)
+        np.testing.assert_array_equal(small, expected)
+
+
+@pytest.mark.parametrize("game", ["MsPacman", "Breakout"])
+def test_a_shrunk_screen_is_the_native_frame(game: str) -> None:
+    config = EnvConfig(f"ALE/{game}-v5")
+    count, rng = 2, np.random.default_rng(0)
+    ours, native = ScreenGroup(config, count), AtariGroup(config, count)
+    shrink = kernels.ShrinkToArea(SCREEN_SHAPE, (84, 84), DEVICE)
+    every, seeds = np.ones(count, bool), np.arange(count)
+    pairs = [(ours.reset(every, seeds).copy(), native.reset(every, seeds).copy())]
+    for step in range(60):
+        actions = rng.integers(0, 4, count)
+        screens, frames = ours.step(actions)[0], native.step(actions)[0]
+        if step % 20 == 19:
+            pairs.append((screens.copy(), frames.copy()))
+    for screens, frames in pairs:
+        found = shrink(torch.from_numpy(screens).to(DEVICE)).cpu().numpy()
+        np.testing.assert_array_equal(found, frames)

@@ -41,6 +41,7 @@ def with_vmap(learner: Learner) -> Learner:
     """The GPU's way of mapping over runs, on the CPU."""
     learner._choose = vmap(learner.objective.act)
     learner._gradients = vmap(learner.objective.gradients)
+    learner._pixels = vmap(learner.objective.reconstruction_gradient)
     return learner
 
 
@@ -214,18 +215,10 @@ def aim_of(config: Config, batch: Batch, target_seed: int) -> Any:
     kind, after = config.train.bootstrap, batch.next_observation[0]
     own = Learner([config], SHAPE, [3], CPU).per_run
     with torch.no_grad():
-        here = online(batch.observation[0])
+        here = online(batch.observation[0]).embedding
         choosing = (target if kind == "target" else online)(after).embedding
         valuing = (online if kind == "online" else target)(after).embedding
-        assert here.reconstruction is not None
-        seen = Seen(
-            batch.observation[0],
-            online.mean_image,
-            here.reconstruction,
-            here.embedding,
-            choosing,
-            valuing,
-        )
+        seen = Seen(here, choosing, valuing)
         aim = Objective(config, online.memory).aim(
             Heads(
                 dict(online.memory.named_parameters()),

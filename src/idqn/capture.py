@@ -50,7 +50,8 @@ class Captured(Generic[T]):
             return self._on_side_stream()
         if self._graph is None:
             self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph):
+            # other threads, which write checkpoints, may go on
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
                 self._result = self._function()
         self._graph.replay()
         return self._result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import tyro
 
 from idqn import commands
+from idqn.bench import commands as bench
 from idqn.config import Config, EnvConfig, field_names, from_dict, unchecked
 from idqn.errors import DivergenceError, UserError, nearest
 from idqn.presets import preset
@@ -72,6 +74,11 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"idqn {__version__}")
         return 0
     command, rest = arguments[0], arguments[1:]
+    if command == "bench":
+        if not rest or rest[0] in ("-h", "--help"):
+            print(_usage("bench "))
+            return 0 if rest else 2
+        command, rest = f"bench {rest[0]}", rest[1:]
     if command not in _COMMANDS:
         raise UserError(
             f"unknown command '{command}'{nearest(command, _COMMANDS)} "
@@ -83,11 +90,15 @@ def _dispatch(arguments: list[str]) -> int:
     return run(_parse(options, command, rest))
 
 
-def _usage() -> str:
-    lines = ["usage: idqn COMMAND ...", ""]
+def _usage(family: str = "") -> str:
+    """All commands, or those of one family."""
+    command = f"idqn {family}COMMAND"
+    lines = [f"usage: {command} ...", ""]
     for name, (options, _) in _COMMANDS.items():
-        lines.append(f"  {name:8} {(options.__doc__ or '').splitlines()[0]}")
-    return "\n".join([*lines, "", "`idqn COMMAND --help` says more about each."])
+        if name.startswith(family):
+            own = name.removeprefix(family)
+            lines.append(f"  {own:12} {(options.__doc__ or '').splitlines()[0]}")
+    return "\n".join([*lines, "", f"`{command} --help` says more about each."])
 
 
 def _parse(options: type[T], command: str, arguments: list[str], default: T | None = None) -> T:
@@ -104,7 +115,7 @@ def _parse(options: type[T], command: str, arguments: list[str], default: T | No
                 args=arguments,
                 default=default,
                 return_unknown_args=True,
-                description=options.__doc__,
+                description=inspect.getdoc(options),
             )
     except SystemExit as exit_:
         if not exit_.code:  # --help
@@ -130,17 +141,26 @@ def _unknown(options: type[Any], unknown: list[str]) -> str:
     """An argument nobody knows, with the nearest that somebody does."""
     word = next((u for u in unknown if u.startswith("-")), unknown[0])
     flag = word.split("=")[0].replace("_", "-")
+    if flag == "--env.id" and options is bench.BenchTrainOptions:
+        return "environments are given as --games ENV ..."
     if flag == "--env.id":
         return "environments are given without a flag: idqn train ENV ..."
     own = [name for name in options.__dataclass_fields__ if name not in ("envs", "tree", "run")]
+    if options is bench.BenchTrainOptions:
+        own.append("games")
     if options in _WITH_CONFIG:
         own += [name for name in field_names() if name not in ("env.id", "train.seed")]
     known = [f"--{name.replace('_', '-')}" for name in own]
-    hint = "; did you mean '--seeds'?" if flag == "--train.seed" else nearest(flag, known)
+    seeds = flag == "--train.seed" and "seeds" in own
+    hint = "; did you mean '--seeds'?" if seeds else nearest(flag, known)
     return f"unknown argument '{word}'{hint}"
 
 
-_WITH_CONFIG = (commands.TrainOptions, commands.ConfigOptions)
+_WITH_CONFIG = (
+    commands.TrainOptions,
+    commands.ConfigOptions,
+    bench.BenchTrainOptions,
+)
 
 
 def _parse_with_config(options: type[T], command: str, arguments: list[str]) -> T:
@@ -176,4 +196,7 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "play": (commands.PlayOptions, commands.play),
     "config": (commands.ConfigOptions, commands.config),
     "runs": (commands.RunsOptions, commands.runs),
+    "bench train": (bench.BenchTrainOptions, bench.bench_train),
+    "bench env": (bench.BenchEnvOptions, bench.bench_env),
+    "bench replay": (bench.BenchReplayOptions, bench.bench_replay),
 }

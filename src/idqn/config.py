@@ -229,11 +229,12 @@ class TrainConfig:
     """Emulator frames to train for, counted as agent steps x frame_skip."""
     seed: tyro.conf.Suppress[int] = 0
     """Seed of everything random in the run."""
-    envs: int = 8
+    envs: int = 16
     """Environments this run plays at once; does not change the replay ratio."""
     turns: int | None = None
     """Equal parts in which the environments take turns: while those of one part step, actions
-    are chosen for another. None means 2 for Atari and an even number of environments, else 1."""
+    are chosen for another. None means 1 where emulators are not in processes of their own, 2 for
+    Atari, and 4 for large populations on a GPU, if that divides the environments."""
     discount: float = 0.99
     """γ."""
     train_every_steps: int = 4
@@ -275,9 +276,9 @@ class SystemConfig:
     threads: int | None = None
     """Torch CPU threads; None means all cores on the CPU and 1 beside a GPU. Part of what makes
     CPU results repeatable to the bit."""
-    matmul_precision: Literal["highest", "high", "medium"] = "high"
-    """Precision of products on a GPU, in torch's words: float32, TF32 or bfloat16, always summed
-    up in float32. A CPU always computes in float32."""
+    matmul_precision: Literal["highest", "high", "medium"] = "medium"
+    """Precision of products on a GPU, in torch's words: float32, TF32 or bfloat16; sums,
+    parameters and the memory are float32 always. A CPU computes everything in float32."""
     log_every_frames: int = 10_000
     """Frames between rows of metrics."""
     checkpoint_every_frames: int = 500_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -72,6 +72,41 @@ def _news(rows: list[dict[str, Any]]) -> str:
     mean = sum(scores) / len(scores)
     runs = f" (mean of {len(scores)} runs)" if len(scores) > 1 else ""
     return f"return {mean:,.1f}{runs}{speed}"
+
+
+class Activity:
+    """What is being done now: a line that changes in a terminal; elsewhere one for each thing."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        console = Console(stderr=True)
+        self._live = console.is_terminal and not quiet
+        self._quiet = quiet
+        self._status = console.status("")
+        self._last = ""
+
+    def __enter__(self) -> Activity:
+        if self._live:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._status.stop()
+
+    def __call__(self, doing: str, how_far: str = "") -> None:
+        if self._live:
+            self._status.update(f"{doing}  {how_far}")
+        elif not self._quiet and doing != self._last:
+            print(doing, file=sys.stderr, flush=True)
+        self._last = doing
+
+    def about(self, what: str) -> Callable[[str, str], None]:
+        """The same, for things done about `what`."""
+        return lambda doing, how_far: self(f"{what}: {doing}", how_far)
 
 
 def track(items: Iterable[T], total: int, description: str, quiet: bool = False) -> Iterator[T]:

@@ -7,17 +7,20 @@ and their gradients are float32 always.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from idqn import kernels
 from idqn.capture import compiled
 from idqn.networks import IDQN, normalize
 from idqn.parameters import Storage
 from idqn.torso import Networks
-from idqn.types import Batch, Seen
+from idqn.types import Batch, Decoded, Seen
 
 
 class _Layer(NamedTuple):
@@ -25,6 +28,21 @@ class _Layer(NamedTuple):
     kernel: tuple[int, int]
     stride: int
     big: tuple[int, int]  # height and width of the big image
+
+
+@dataclass
+class _Kept:
+    """What is kept between the steps of an update. Streams know nothing of each other's memory:
+    what one made must stay until the others that read it have been joined."""
+
+    observation: Tensor
+    states: Tensor
+    layers: list[Tensor]  # activations of s after each convolution
+    embedding: Tensor
+    # what enters each transposed convolution, then the reconstruction
+    decoded: list[Tensor] = field(default_factory=list)
+    for_embedding: Tensor | None = None  # the gradient that comes from the decoder
+    alive: list[Tensor] = field(default_factory=list)
 
 
 class FusedTorso:
@@ -39,8 +57,11 @@ class FusedTorso:
         self._gated = compiled(_gated, networks.online.device)
         self._encoder, self._decoder = _layers(networks.module)
         self._small = networks.module.decoder.start_shape
-        self._aside = _SideStream(networks.online.device)
-        self._kept: dict[str, Any] = {}
+        device = networks.online.device
+        self._for_target, self._for_decoder, self._for_weights = (
+            _SideStream(device) for _ in range(3)
+        )
+        self._last: _Kept | None = None
 
     @property
     def online_copy(self) -> Tensor | None:
@@ -58,7 +79,7 @@ class FusedTorso:
         images = (batch.observation, batch.next_observation)
         states = self._states(self._networks.mean_image, images, self._online.dtype)
         before, after = states[:, :size], states[:, size:]
-        with self._aside:
+        with self._for_target:
             by_target = None
             if kind != "online":
                 by_target = self._encode(self._networks.target, self._target, after)[-1]
@@ -66,32 +87,57 @@ class FusedTorso:
             self._networks.online, self._online, before if kind == "target" else states
         )
         here, by_online = embedding[:, :size], embedding[:, size:]
-        decoded = self._decode(here)
-        self._aside.join()
-        self._kept = {
-            "states": before,
-            "layers": [layer[:, :size] for layer in layers],
-            "embedding": here,
-            "decoded": decoded,
-        }
-        return Seen(
-            batch.observation.permute(0, 1, 3, 4, 2),
-            self._networks.mean_image.permute(0, 2, 3, 1),
-            reconstruction=decoded[-1],
-            embedding=here,
-            next_choosing=by_target if kind == "target" else by_online,
-            next_valuing=by_online if by_target is None else by_target,
-        )
+        layers = [layer[:, :size] for layer in layers]
+        self._last = _Kept(batch.observation, before, layers, here)
+        if by_target is None:
+            return Seen(here, next_choosing=by_online, next_valuing=by_online)
+        choosing = by_target if kind == "target" else by_online
+        return Seen(here, next_choosing=choosing, next_valuing=by_target)
 
     @torch.no_grad()
-    def gradient(self, embedding: Tensor, reconstruction: Tensor) -> Tensor:
-        kept, self._kept = self._kept, {}
-        g_embedding = embedding + self._back_through_decoder(
-            kept["embedding"], kept["decoded"], reconstruction.contiguous()
-        )
-        self._back_through_encoder(kept["states"], kept["layers"], g_embedding)
-        self._aside.join()
+    def decode(self) -> Decoded:
+        kept = self._kept
+        kept.decoded = self._decode(kept.embedding)
+        observation = kept.observation.permute(0, 1, 3, 4, 2)
+        return Decoded(observation, self._networks.mean_image.permute(0, 2, 3, 1), kept.decoded[-1])
+
+    @torch.no_grad()
+    def back_through_decoder(self, reconstruction: Tensor) -> None:
+        self._kept.for_embedding = self._back_through_decoder(reconstruction.contiguous())
+
+    @torch.no_grad()
+    def gradient(self, embedding: Tensor) -> Tensor:
+        self._for_decoder.join()
+        assert self._kept.for_embedding is not None
+        self._back_through_encoder(embedding + self._kept.for_embedding)
+        self._for_weights.join()
+        self._last = None
         return self._gradient
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        with self._for_decoder:
+            yield
+        self._for_target.join()  # the decoder does not wait for the target network
+
+    @property
+    def _kept(self) -> _Kept:
+        assert self._last is not None, "look at a batch first"
+        return self._last
+
+    @torch.no_grad()
+    def compile_small(self, batch: Batch, observation: Tensor) -> None:
+        """What the compiler makes; it works on one thing at a time, and the kernels need not wait
+        for it."""
+        images = (batch.observation, batch.next_observation)
+        self._states(self._networks.mean_image, images, self._online.dtype)
+        self._states(self._networks.mean_image, (observation,), self._online.dtype)
+        runs, samples = batch.action.shape
+        bias = self._of(self._networks.online, "decoder.linear", "bias").flatten(1)[:, None]
+        product = bias.new_zeros(runs, samples, bias.shape[2])
+        self._activated(product, bias, self._online.dtype)
+        both = product.new_zeros(runs, 2 * samples, bias.shape[2], dtype=self._online.dtype)
+        self._gated(product, both[:, :samples])
 
     def online_changed(self) -> None:
         if self._half:
@@ -139,41 +185,48 @@ class FusedTorso:
             )
         return images
 
-    def _back_through_decoder(self, embedding: Tensor, images: list[Tensor], g: Tensor) -> Tensor:
+    def _back_through_decoder(self, g: Tensor) -> Tensor:
         """Gradient with respect to the embedding."""
-        with self._aside:
+        images, keep = self._kept.decoded, self._kept.alive.append
+        with self._for_weights:
             last = self._column(self._decoder[-1].name, "bias")
             kernels.collect(kernels.sum_pixels(g), last)
         for number in reversed(range(len(self._decoder))):
             layer, small = self._decoder[number], images[number]
-            with self._aside:
+            keep(g)
+            with self._for_weights:
                 into = self._column(layer.name, "weight")
                 kernels.correlate(g, small, layer.kernel, layer.stride, into, bias=False)
             weight = self._of(self._online, layer.name, "weight")
             g, parts = kernels.convolve_and_sum(g, weight, layer.stride, small)
             if number > 0:
-                with self._aside:
+                keep(parts)
+                with self._for_weights:
                     kernels.collect(parts, self._column(self._decoder[number - 1].name, "bias"))
         flat = g.flatten(2)
-        with self._aside:
+        keep(flat)
+        with self._for_weights:
             bias = self._column("decoder.linear", "bias")
-            low = embedding.to(flat.dtype)
+            low = self._kept.embedding.to(flat.dtype)
             kernels.outer(flat, low, self._matrix("decoder.linear"), bias)
         weight = self._of(self._online, "decoder.linear", "weight").flatten(1, 3)
         return _product(flat, weight)
 
-    def _back_through_encoder(self, states: Tensor, layers: list[Tensor], g: Tensor) -> None:
+    def _back_through_encoder(self, g: Tensor) -> None:
+        layers, keep = self._kept.layers, self._kept.alive.append
         flat = layers[-1].flatten(2)
         low = g.to(flat.dtype)
-        with self._aside:
+        keep(low)
+        with self._for_weights:
             bias = self._column("encoder.linear", "bias")
             kernels.outer(low, flat, self._matrix("encoder.linear"), bias)
         weight = self._of(self._online, "encoder.linear", "weight").flatten(2)
         g = self._gated(_product(low, weight), flat).unflatten(2, layers[-1].shape[2:])
         for number in reversed(range(len(self._encoder))):
             layer = self._encoder[number]
-            big = layers[number - 1] if number > 0 else states
-            with self._aside:
+            big = layers[number - 1] if number > 0 else self._kept.states
+            keep(g)
+            with self._for_weights:
                 both = slice(
                     self._networks.rows.columns[f"{layer.name}.weight"].start,
                     self._networks.rows.columns[f"{layer.name}.bias"].stop,
@@ -194,15 +247,17 @@ class FusedTorso:
     def _matrix(self, layer: str) -> Tensor:
         """Where the gradient of a linear layer's weights goes, [P, outputs, inputs]."""
         shape = self._networks.rows.shapes[f"{layer}.weight"]
-        return self._column(layer, "weight").unflatten(1, shape)
+        column: Tensor = self._column(layer, "weight")
+        return column.view(-1, *shape)
 
 
-class _SideStream:
+class _SideStream(AbstractContextManager[None]):
     """`with` it, work is queued beside what follows, after all that came before; `join` waits."""
 
     def __init__(self, device: torch.device) -> None:
         on_gpu = device.type == "cuda"
-        self._stream: Any = torch.cuda.Stream(device) if on_gpu else None
+        make: Any = torch.cuda.Stream
+        self._stream = make(device) if on_gpu else None
         self._within: Any = None
 
     def __enter__(self) -> None:
@@ -235,12 +290,14 @@ def storage(module: IDQN) -> dict[str, Storage]:
 
 def _layers(module: IDQN) -> tuple[list[_Layer], list[_Layer]]:
     """The convolutions of the encoder and of the decoder, in the order data takes."""
-    size = tuple(module.mean_image.shape[1:])
+    height, width = module.mean_image.shape[1:]
     encoder: list[_Layer] = []
-    for number, conv in enumerate(module.encoder.convolutions):
+    for number, convolution in enumerate(module.encoder.convolutions):
+        assert isinstance(convolution, nn.Conv2d)
+        kernel, stride = convolution.kernel_size[0], convolution.stride[0]
         name = f"encoder.convolutions.{number}"
-        encoder.append(_Layer(name, conv.kernel_size, conv.stride[0], size))
-        size = tuple((s - conv.kernel_size[0]) // conv.stride[0] + 1 for s in size)
+        encoder.append(_Layer(name, (kernel, kernel), stride, (height, width)))
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
     decoder = [
         mirrored._replace(name=f"decoder.deconvolutions.{number}")
         for number, mirrored in enumerate(reversed(encoder))

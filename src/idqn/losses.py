@@ -37,7 +37,8 @@ def reconstruction_loss(reconstruction: Tensor, state: Tensor) -> Tensor:
     """½ ‖ŝ - s‖², summed over pixels, averaged over the batch; both [B, C, H, W]."""
     assert reconstruction.ndim == 4
     assert reconstruction.shape == state.shape
-    return 0.5 * (reconstruction - state).square().sum((1, 2, 3)).mean()
+    error = functional.mse_loss(reconstruction, state, reduction="sum")
+    return 0.5 * error / len(state)
 
 
 def diversity_loss(attention: Tensor, per_sample: bool = False) -> Tensor:

@@ -20,7 +20,7 @@ from idqn.networks import normalize
 from idqn.networks.memory import KeyValueMemory, Recall
 from idqn.policy import directed_action
 from idqn.projection import project
-from idqn.types import Seen
+from idqn.types import Decoded, Seen
 
 Named = dict[str, Tensor]
 
@@ -64,7 +64,6 @@ class Target(NamedTuple):
 class Gradients(NamedTuple):
     head: Named
     embedding: Tensor
-    reconstruction: Tensor
 
 
 class Objective:
@@ -80,13 +79,23 @@ class Objective:
     def gradients(
         self, heads: Heads, seen: Seen, outcome: Outcome, own: PerRun
     ) -> tuple[Gradients, Named]:
-        """Gradients of the loss, and measurements: all scalars but `key_hits` [A, N]."""
+        """Gradients of all losses but that of reconstruction, and measurements: all scalars but
+        `key_hits` [A, N]."""
         aim = self.aim(heads, seen, outcome, own)
-        by = grad_and_value(self.loss, argnums=(0, 1, 2), has_aux=True)
-        gradients, (_, measured) = by(
-            heads.online, seen.embedding, seen.reconstruction, heads, seen, outcome, aim, own
-        )
+        by = grad_and_value(self.loss, argnums=(0, 1), has_aux=True)
+        gradients, (_, measured) = by(heads.online, seen.embedding, heads, outcome, aim, own)
         return Gradients(*gradients), measured
+
+    def reconstruction_gradient(self, decoded: Decoded, own: PerRun) -> tuple[Tensor, Tensor]:
+        """Gradient of the weighted loss with respect to the reconstruction, and the loss itself."""
+        state = normalize(decoded.observation, decoded.mean_image)
+
+        def loss(reconstruction: Tensor) -> tuple[Tensor, Tensor]:
+            error = reconstruction_loss(reconstruction.float(), state)
+            return own.reconstruction * error, error.detach()
+
+        gradient, (_, error) = grad_and_value(loss, has_aux=True)(decoded.reconstruction)
+        return gradient, error
 
     def aim(self, heads: Heads, seen: Seen, outcome: Outcome, own: PerRun) -> Target:
         """Y = r + γ Q(s', a*) and φTw(s')^a*, with a* chosen by mean Q alone."""
@@ -112,14 +121,12 @@ class Objective:
         self,
         online: Named,
         embedding: Tensor,
-        reconstruction: Tensor,
         heads: Heads,
-        seen: Seen,
         outcome: Outcome,
         aim: Target,
         own: PerRun,
     ) -> tuple[Tensor, Named]:
-        """The loss as a function of its first three arguments, and what it is made of."""
+        """The loss as a function of its first two arguments, and what it is made of."""
         options = self.config.loss
         recall = self._recall(online, heads.buffers, embedding)
         chosen = _of_action(recall.attention, outcome.action)  # [B, N]
@@ -133,9 +140,6 @@ class Objective:
                 _of_action(recall.log_attention, outcome.action),
                 aim.attention,
                 options.distributional_log_epsilon,
-            ),
-            "reconstruction": reconstruction_loss(
-                reconstruction.float(), normalize(seen.observation, seen.mean_image)
             ),
             "diversity": diversity_loss(rows, options.diversity_per_sample),
         }

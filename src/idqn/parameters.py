@@ -53,7 +53,8 @@ class ParameterRows:
     def stored(self, matrix: Tensor, name: str) -> Tensor:
         """One parameter of all runs, as it is stored: a view of a matrix [P, D]."""
         shape = self._storage[name].stored_shape
-        return matrix[:, self.columns[name]].unflatten(1, shape)
+        column: Tensor = matrix[:, self.columns[name]]
+        return column.view(len(matrix), *shape)
 
     def named(self, matrix: Tensor) -> dict[str, Tensor]:
         """All parameters of all runs, [P, ...] each; views, where nothing is stored otherwise."""

@@ -58,6 +58,7 @@ _AUTHORS = {
 
 _QUICK = {
     "train.frames": 14_000,
+    "train.envs": 8,
     "train.target_sync_steps": 500,
     "agent.embedding_size": 64,
     "replay.transitions": 20_000,

@@ -12,7 +12,8 @@ sorted in there.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -22,6 +23,16 @@ from torch import Tensor
 from idqn.capture import Captured, compiled
 from idqn.rng import make_lanes, random_index
 from idqn.types import Batch, Step
+
+
+class Shrink(Protocol):
+    """Makes frames smaller, on the device."""
+
+    given_shape: tuple[int, int, int]
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        """[..., c, h, w] to [..., c', h', w']."""
+        ...
 
 
 class Replay:
@@ -34,8 +45,10 @@ class Replay:
         seeds: list[int],
         device: torch.device,
         turns: int = 1,
+        shrink: Shrink | None = None,
     ) -> None:
-        """`turns` equal parts of each run's environments are appended one at a time."""
+        """`turns` equal parts of each run's environments are appended one at a time. With
+        `shrink`, what is given are larger frames, which it makes `frame_shape` on the device."""
         runs = len(seeds)
         self.capacity, self.stack, self.runs, self.envs = capacity, frame_stack, runs, envs
         self.device = device
@@ -63,10 +76,12 @@ class Replay:
             (runs, envs, frame_stack), dtype=torch.int64, device=device
         )
 
+        self._shrink = shrink
+        given_shape = frame_shape if shrink is None else shrink.given_shape
         size = envs // turns
         self._turns = [slice(turn * size, (turn + 1) * size) for turn in range(turns)]
         self._staging = [
-            _Staging(runs, size, frame_stack, frame_shape, device) for _ in range(turns)
+            _Staging(runs, size, frame_stack, given_shape, device) for _ in range(turns)
         ]
         self._commit = [
             Captured(lambda t=turn: self._sort_in(t), device)  # type: ignore[misc]
@@ -91,7 +106,7 @@ class Replay:
         """Begin an episode in every environment; frame [P*E, c, h, w]."""
         self.current[:] = -1
         self.current[:, :, -1] = newest = self._next_frames(self.envs)
-        pixels = self._to_device(frame.reshape(self.runs, self.envs, *frame.shape[1:]))
+        pixels = self.as_stored(frame).view(self.runs, self.envs, *self.frames.shape[2:])
         self.frames[self._run, self._to_device(self._slot(newest))] = pixels
         self._publish()
 
@@ -147,6 +162,11 @@ class Replay:
         batch: Batch = self._draw(self.frames, stored, self._live, self.seeds, counter, self._lanes)
         return batch
 
+    def as_stored(self, frame: NDArray[np.uint8]) -> Tensor:
+        """Given frames [n, c, h, w] as they are kept, on the device."""
+        given = self._to_device(frame)
+        return given if self._shrink is None else self._shrink(given)
+
     def mean_observation(self, chunk: int = 256) -> Tensor:
         """The mean of all live observations of each run, [P, C, H, W]; exact, in any order."""
         live = self.written - self.oldest  # [P]: truncations cost some runs more than others
@@ -184,7 +204,8 @@ class Replay:
     def _sort_in(self, turn: int) -> None:
         """Put what was staged where it belongs; all of it on the device."""
         staged = self._staging[turn].on_device()
-        self.frames[self._run, staged.frame_place] = staged.frames
+        frames = staged.frames if self._shrink is None else self._shrink(staged.frames)
+        self.frames[self._run, staged.frame_place] = frames
         self.slots[self._run, staged.place] = staged.transition
         self.action[self._run, staged.place] = staged.action
         self.reward[self._run, staged.place] = staged.reward
@@ -199,7 +220,7 @@ class Replay:
             ever = self.frames_written[:, None] + mask.cumsum(1) - 1
             run, _ = np.nonzero(mask)
             slot = self._to_device(self._slot(ever[mask]))
-            self.frames[self._to_device(run), slot] = self._to_device(frame[mask.reshape(-1)])
+            self.frames[self._to_device(run), slot] = self.as_stored(frame[mask.reshape(-1)])
             self.frames_written += mask.sum(1)
         return ever
 
@@ -261,34 +282,32 @@ class _Staging:
         device: torch.device,
     ) -> None:
         self._shape, self._stack = (runs, envs), stack
-        pinned = device.type == "cuda"
-        size = runs * envs * (2 * stack + 5) + 2 * runs
-        self._host = torch.zeros(size, dtype=torch.int64, pin_memory=pinned)
-        self._host_reward = torch.zeros((runs, envs), pin_memory=pinned)
-        self._host_frames = torch.zeros(
-            (runs, envs, *frame_shape), dtype=torch.uint8, pin_memory=pinned
-        )
-        hosts = (self._host, self._host_reward, self._host_frames)
-        self._device = [host.to(device) if pinned else host for host in hosts]
+        # one block of memory, so that one copy takes it there: books, rewards, frames
+        count = runs * envs * (2 * stack + 5) + 2 * runs
+        self._sizes = [count * 8, runs * envs * 4, runs * envs * math.prod(frame_shape)]
+        self._frame_shape = frame_shape
+        on_gpu = device.type == "cuda"
+        self._host = torch.zeros(sum(self._sizes), dtype=torch.uint8, pin_memory=on_gpu)
+        self._device = self._host.to(device) if on_gpu else self._host
+        self._books, self._reward, self._frames = (part.numpy() for part in self._parts(self._host))
 
     def fill(
         self, frames: NDArray[np.uint8], reward: NDArray[np.float32], **books: NDArray[np.generic]
     ) -> None:
-        np.copyto(self._host_frames.numpy(), frames.reshape(self._host_frames.shape))
-        np.copyto(self._host_reward.numpy(), reward)
+        np.copyto(self._frames, frames.reshape(self._frames.shape))
+        np.copyto(self._reward, reward)
         flat = [books[name].reshape(-1) for name in _Staged._fields[2:]]
-        np.concatenate(flat, out=self._host.numpy(), casting="unsafe")
-        for host, device in zip(
-            (self._host, self._host_reward, self._host_frames), self._device, strict=True
-        ):
-            if device is not host:
-                device.copy_(host, non_blocking=True)
+        np.concatenate(flat, out=self._books, casting="unsafe")
+        if self._device is not self._host:
+            self._device.copy_(self._host, non_blocking=True)
 
     def on_device(self) -> _Staged:
-        books, reward, frames = self._device
+        books, reward, frames = self._parts(self._device)
         n, k = self._shape[0] * self._shape[1], self._stack
         sizes = [n * (k + 1), n, n, n, n, n * k, 2 * self._shape[0]]
-        transition, frame_place, place, action, terminated, current, live = books.split(sizes)
+        transition, frame_place, place, action, terminated, current, live = torch.split_with_sizes(
+            books, sizes
+        )
         return _Staged(
             frames,
             reward,
@@ -299,6 +318,14 @@ class _Staging:
             terminated.view(self._shape).bool(),
             current.view(*self._shape, k),
             live.view(2, -1),
+        )
+
+    def _parts(self, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        books, reward, frames = torch.split_with_sizes(block, self._sizes)
+        return (
+            books.view(torch.int64),
+            reward.view(torch.float32).view(self._shape),
+            frames.view(*self._shape, *self._frame_shape),
         )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import torch
+
 from idqn import checkpoint
 from idqn.config import Config, to_json
 from idqn.errors import UserError
@@ -28,6 +30,7 @@ class Progress(NamedTuple):
     new_rows: bool  # whether they are newer than last time
 
 
+_MANY_ENVS = 64  # some for each core of a machine that has a GPU
 Observer = Callable[[Progress], None]
 
 
@@ -166,9 +169,17 @@ def _resolved(configs: Sequence[Config]) -> list[Config]:
         raise UserError("a population needs at least one run")
     device = resolve_device(configs[0].system.device)
     threads = configs[0].system.threads or default_threads(device)
-    turns = 2 if configs[0].env.is_atari and configs[0].train.envs % 2 == 0 else 1
-    found = {"system.threads": threads, "train.turns": configs[0].train.turns or turns}
-    return [config.replace(**found) for config in configs]
+    turns = configs[0].train.turns or _default_turns(configs, device)
+    return [c.replace(**{"system.threads": threads, "train.turns": turns}) for c in configs]
+
+
+def _default_turns(configs: Sequence[Config], device: torch.device) -> int:
+    """More turns, where many emulators would all wait for one that begins a new episode."""
+    envs = configs[0].train.envs
+    if not configs[0].env.is_atari:
+        return 1
+    wanted = 4 if device.type == "cuda" and len(configs) * envs >= _MANY_ENVS else 2
+    return next(turns for turns in (wanted, 2, 1) if envs % turns == 0)
 
 
 def _member(first: RunDir, name: str) -> RunDir:

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from idqn import checkpoint
-from idqn.capture import Captured
+from idqn.capture import Captured, has_kernels
 from idqn.config import Config, field_names, to_dict
-from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe
+from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe, shows_screens
 from idqn.envs.registry import check_same_frames
 from idqn.errors import DivergenceError, UserError
 from idqn.learner import Learner
 from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans, record_step
-from idqn.replay import Replay
+from idqn.replay import Replay, Shrink
 from idqn.run_dir import RunDir
 from idqn.system import resolve_device, system_info
 from idqn.types import Step
@@ -76,6 +76,8 @@ class Training:
         envs, turns = config.train.envs, config.train.turns
         assert turns is not None
 
+        # first, because its processes take their time to start
+        self.envs = population_envs(configs, self.device)
         shape = specs[0].observation_shape(config.env.frame_stack)
         actions = [spec.num_actions for spec in specs]
         self.learner = Learner(configs, shape, actions, self.device)
@@ -87,9 +89,7 @@ class Training:
             seeds,
             self.device,
             turns,
-        )
-        self.envs = VectorEnv(
-            [RunEnvs(c.env, c.train.seed) for c in configs], envs, config.system.workers, turns
+            _shrink(self.envs.frame_shape, specs[0].frame_shape, self.device),
         )
         self.statistics = [EpisodeStatistics(envs) for _ in configs]
         self.means = UpdateMeans()
@@ -111,6 +111,9 @@ class Training:
         self._began = time.monotonic()
         self._last_log = (0, 0.0)
         self._waited = {"device": 0.0, "envs": 0.0}  # seconds since the last log
+        if self.device.type == "cuda":
+            batch = self.replay.sample(config.replay.batch_size, self.learner.updates)
+            self.learner.warm_up(batch, self.replay.observation(0))
 
     @property
     def frames(self) -> int:
@@ -320,8 +323,9 @@ class Training:
             ends = np.cumsum(own.state["env_action_counts"])[:-1]
             logs += np.split(own.training["env_actions"].numpy().astype(np.uint16), ends)
         frame = self.envs.start(EnvPositions(np.array(episodes, np.int64), logs))
-        newest = self.replay.observation()[:, :, -frame.shape[1] :].cpu().numpy()
-        if not np.array_equal(newest.reshape(frame.shape), frame):
+        stored = self.replay.as_stored(frame)
+        newest = self.replay.observation()[:, :, -stored.shape[1] :]
+        if not torch.equal(newest.reshape(stored.shape), stored):
             warnings.warn(
                 "the environments did not come back to where they were: they are not "
                 "deterministic given their seed. Training goes on with new episodes, and will "
@@ -398,7 +402,8 @@ class _Choice:
         self._learner, self._replay, self._turn = learner, replay, turn
         self._choose = Captured(self._on_device, device)
         self._host: Tensor | None = None
-        self._done = torch.cuda.Event() if device.type == "cuda" else None
+        event: Any = torch.cuda.Event
+        self._done = event() if device.type == "cuda" else None
 
     def begin(self) -> None:
         self._choose()
@@ -418,6 +423,32 @@ class _Choice:
         if self._host is None:
             self._host = torch.empty_like(chosen, device="cpu", pin_memory=chosen.is_cuda)
         self._host.copy_(chosen, non_blocking=True)
+
+
+def population_envs(configs: list[Config], device: torch.device) -> VectorEnv:
+    """The environments of a population that is trained on `device`."""
+    shared = configs[0]
+    assert shared.train.turns is not None
+    # emulators have no time to spare, GPUs do: there, screens are shrunk
+    screens = has_kernels(device) and all(shows_screens(config.env) for config in configs)
+    return VectorEnv(
+        [RunEnvs(config.env, config.train.seed) for config in configs],
+        shared.train.envs,
+        shared.system.workers,
+        shared.train.turns,
+        screens,
+        watchful=device.type == "cuda",
+    )
+
+
+def _shrink(
+    given: tuple[int, int, int], wanted: tuple[int, int, int], device: torch.device
+) -> Shrink | None:
+    if given == wanted:
+        return None
+    from idqn.kernels import ShrinkToArea
+
+    return ShrinkToArea(given, wanted[1:], device)
 
 
 def _check_population(configs: list[Config]) -> None:

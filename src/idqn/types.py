@@ -47,15 +47,20 @@ class Batch(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the networks of P runs made of a batch; within one run, without the P. Images are
+    """Embeddings of a batch in the networks of P runs; within one run, without the P."""
+
+    embedding: Tensor  # [P, B, E], of s in the online network
+    next_choosing: Tensor  # [P, B, E], of s' in the network that chooses a*
+    next_valuing: Tensor  # [P, B, E], and in the one that values it
+
+
+class Decoded(NamedTuple):
+    """What the networks of P runs make of s again; within one run, without the P. Images are
     [C, H, W] or, where channels come last, [H, W, C]."""
 
     observation: Tensor  # [P, B, image] uint8
     mean_image: Tensor  # [P, image]
     reconstruction: Tensor  # [P, B, image], in network units
-    embedding: Tensor  # [P, B, E]
-    next_choosing: Tensor  # [P, B, E], of s' in the network that chooses a*
-    next_valuing: Tensor  # [P, B, E], and in the one that values it
 
 
 class QOutput(NamedTuple):

@@ -179,7 +179,7 @@ def test_long_episodes_are_logged(monkeypatch: pytest.MonkeyPatch) -> None:
             over = self.length >= [1, 100, 10_000, 300]
             return self._frames, np.zeros(4, np.float32), over, np.zeros(4, bool)
 
-    monkeypatch.setattr("idqn.envs.worker.make_group", Lasting)
+    monkeypatch.setattr("idqn.envs.worker.make_group", lambda c, n, _: Lasting(c, n))
     actions = random_actions(1_150, [60_000] * 4)
     with VectorEnv([RunEnvs(MINI, 0)], 4, workers=0) as vector:
         vector.start()

@@ -145,7 +145,7 @@ def test_both_ends_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
             frames, reward, _, _ = super().step(actions)
             return frames, reward, np.array([True, False, True]), np.array([True, True, False])
 
-    monkeypatch.setattr("idqn.envs.worker.make_group", BothEnds)
+    monkeypatch.setattr("idqn.envs.worker.make_group", lambda c, n, _: BothEnds(c, n))
     with VectorEnv([RunEnvs(MINI, 0)], 3, workers=0) as vector:
         vector.start()
         step = vector.step(np.zeros(3, np.int64))

@@ -12,7 +12,8 @@ from idqn.envs.atari_ids import rom_name
 from idqn.envs.episodes import GroupStep
 
 SCREEN_HEIGHT, SCREEN_WIDTH = 210, 160
-_NO_LIMIT = 2**31 - 1
+SCREEN_SHAPE = (1, SCREEN_HEIGHT, SCREEN_WIDTH)
+NO_LIMIT = 2**31 - 1
 
 _SEASON = 256  # episodes
 
@@ -65,7 +66,7 @@ def native_options(config: EnvConfig) -> dict[str, Any]:
         "use_fire_reset": config.fire_on_reset,
         "repeat_action_probability": config.sticky_probability,
         "full_action_space": config.full_action_space,
-        "max_num_frames_per_episode": config.max_episode_frames or _NO_LIMIT,
+        "max_num_frames_per_episode": config.max_episode_frames or NO_LIMIT,
         "episodic_life": False,
         "reward_clipping": False,
     }

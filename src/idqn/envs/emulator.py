@@ -71,7 +71,8 @@ class Emulator:
         self._reset_game()
         if self._presses_fire:
             self._emulate(FIRE)
-        for _ in range(_draw_noops(seed, self._noop_max) - self._presses_fire):
+        noops = draw_noops(np.random.RandomState(seed), self._noop_max)
+        for _ in range(noops - self._presses_fire):
             self._emulate(NOOP)
             if self.ale.game_over():
                 self._reset_game()
@@ -160,10 +161,9 @@ class Emulator:
         return bytes(self.ale.cloneState(include_rng=True).serialize())
 
 
-def _draw_noops(seed: int, noop_max: int) -> int:
-    """What `std::uniform_int_distribution(0, noop_max)` draws from `std::mt19937(seed)` in
-    ale-py's Linux wheels: Lemire's multiply-and-shift, with rejection."""
-    draws = np.random.RandomState(seed)
+def draw_noops(draws: np.random.RandomState, noop_max: int) -> int:
+    """What `std::uniform_int_distribution(0, noop_max)` draws from a `std::mt19937` in ale-py's
+    Linux wheels: Lemire's multiply-and-shift, with rejection."""
     count = noop_max + 1
     while True:
         product = int(draws.randint(0, 2**32, dtype=np.uint32)) * count

@@ -27,8 +27,12 @@ def describe(config: EnvConfig) -> EnvSpec:
         env.env.close()
 
 
-def make_group(config: EnvConfig, count: int) -> EnvGroup:
-    """`count` environments of one kind, in this process."""
+def make_group(config: EnvConfig, count: int, screens: bool = False) -> EnvGroup:
+    """`count` environments of one kind, in this process; with `screens` they show whole ones."""
+    if screens:
+        from idqn.envs.screens import ScreenGroup
+
+        return ScreenGroup(config, count)
     if config.is_atari:
         from idqn.envs.atari import AtariGroup
 
@@ -37,6 +41,15 @@ def make_group(config: EnvConfig, count: int) -> EnvGroup:
     from idqn.envs.gym_images import ImageGroup
 
     return ImageGroup(config, count)
+
+
+def shows_screens(config: EnvConfig) -> bool:
+    """Whether an environment can hand over whole screens, for a GPU to shrink."""
+    if not config.is_atari:
+        return False
+    from idqn.envs.screens import shows_screens as atari_shows_screens
+
+    return atari_shows_screens(config)
 
 
 def step_cost(config: EnvConfig) -> float:

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
@@ -23,27 +23,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from idqn.envs.atari import SCREEN_SHAPE
 from idqn.envs.dealing import RunEnvs, Seats, deal
 from idqn.envs.episodes import EnvPositions
 from idqn.envs.registry import describe
-from idqn.envs.worker import DONE, Crew, allocate, map_arrays, work
+from idqn.envs.worker import DONE, Crew, Listener, allocate, map_arrays, work
 from idqn.errors import UserError
 from idqn.types import Step
 
 
 class VectorEnv:
     def __init__(
-        self, runs: Sequence[RunEnvs], envs_per_run: int, workers: int | None, turns: int = 1
+        self,
+        runs: Sequence[RunEnvs],
+        envs_per_run: int,
+        workers: int | None,
+        turns: int = 1,
+        screens: bool = False,
+        watchful: bool = False,
     ) -> None:
         """`workers` processes; 0 for none, None for one per core with Atari and none without.
 
-        Turn t holds environments t*E/turns .. (t+1)*E/turns - 1 of every run.
+        Turn t holds environments t*E/turns .. (t+1)*E/turns - 1 of every run. With `screens`,
+        frames are whole screens of Atari, for the caller to shrink. `watchful` workers answer
+        faster, if nobody else needs their cores; one core is left to this process then.
         """
         assert envs_per_run % turns == 0, f"{envs_per_run} environments in {turns} turns"
         self.count = len(runs) * envs_per_run
-        self.frame_shape = describe(runs[0].config).frame_shape
+        self.frame_shape = SCREEN_SHAPE if screens else describe(runs[0].config).frame_shape
         if workers is None:
-            workers = (os.cpu_count() or 1) if runs[0].config.is_atari else 0
+            cores = max((os.cpu_count() or 1) - watchful, 1)
+            workers = cores if runs[0].config.is_atari else 0
         # [turns, P*E/turns], the numbers of each turn's environments
         self._members = (
             np.arange(self.count).reshape(len(runs), turns, -1).swapaxes(0, 1).reshape(turns, -1)
@@ -51,6 +61,8 @@ class VectorEnv:
         self._logs = [_Log(EnvPositions.start(self.count // turns)) for _ in range(turns)]
         self._in_flight: deque[int] = deque()  # turns sent and not received
         self._pipes: list[Connection] = []
+        self._listeners: list[Listener] = []
+        self._watchful = watchful
         self._processes: list[Any] = []
         # Also at exit, and with a priority, so that it comes before multiprocessing sends SIGTERM,
         # which workers ignore, and waits: whoever forgets `close` would wait for ever.
@@ -60,7 +72,7 @@ class VectorEnv:
         memory = (turns, self.count // turns, self.frame_shape)
         if workers == 0:
             self._arrays = map_arrays(allocate(*memory), *memory)
-            self._local = Crew(self._dealt[0], self._arrays)
+            self._local = Crew(self._dealt[0], self._arrays, screens)
         else:
             # spawn: a forked child would inherit torch's threads and locks in whatever state
             context = multiprocessing.get_context("spawn")
@@ -68,13 +80,13 @@ class VectorEnv:
             raw = allocate(*memory, context)
             self._arrays = map_arrays(raw, *memory)
             for seats in self._dealt:
-                self._start_worker(context, (seats, raw, *memory))
-        # the pipes of those who step environments of a turn
-        self._turn_pipes = [
+                self._start_worker(context, (seats, screens, watchful, raw, *memory))
+        # the workers that step environments of a turn
+        self._turn_workers = [
             [
-                pipe
-                for pipe, seats in zip(self._pipes, self._dealt, strict=False)  # none if local
-                if any(s.turn == turn for s in seats)
+                worker
+                for worker in range(len(self._pipes))
+                if any(seats.turn == turn for seats in self._dealt[worker])
             ]
             for turn in range(turns)
         ]
@@ -91,7 +103,7 @@ class VectorEnv:
         else:
             for pipe, part in zip(self._pipes, parts, strict=True):
                 self._tell(pipe, pickle.dumps(part))
-            self._wait(self._pipes)
+            self._wait(range(len(self._pipes)))
         frames = np.empty((self.count, *self.frame_shape), np.uint8)
         for own, arrays in zip(self._members, self._arrays, strict=True):
             frames[own] = arrays.frame
@@ -102,8 +114,8 @@ class VectorEnv:
         assert turn not in self._in_flight, f"turn {turn} was sent and not received"
         self._in_flight.append(turn)
         self._arrays[turn].action[:] = actions
-        for pipe in self._turn_pipes[turn]:
-            self._tell(pipe, bytes([turn]))
+        for worker in self._turn_workers[turn]:
+            self._tell(self._pipes[worker], bytes([turn]))
 
     def recv(self, turn: int = 0) -> Step:
         """The answer to `send`, in memory that the turn's next `send` overwrites. Turns are
@@ -112,7 +124,7 @@ class VectorEnv:
         assert turn == first, f"turn {first} was sent before turn {turn}"
         if self._local is not None:
             self._local.step(turn)
-        self._wait(self._turn_pipes[turn])
+        self._wait(self._turn_workers[turn])
         arrays = self._arrays[turn]
         self._logs[turn].append(arrays.action, arrays.terminated | arrays.truncated)
         return Step(
@@ -156,6 +168,7 @@ class VectorEnv:
             process.start()
         theirs.close()
         self._pipes.append(ours)
+        self._listeners.append(Listener(ours, self._watchful))
         self._processes.append(process)
 
     @staticmethod
@@ -163,11 +176,11 @@ class VectorEnv:
         with suppress(ConnectionError):  # the worker has ended; `_wait` will say why
             pipe.send_bytes(message)
 
-    def _wait(self, pipes: list[Connection]) -> None:
-        """For one answer of every worker: they answer in the order they are told."""
-        for pipe in pipes:
+    def _wait(self, workers: Iterable[int]) -> None:
+        """For one answer of each: they answer in the order they are told."""
+        for worker in workers:
             try:
-                answer = pipe.recv_bytes()
+                answer = self._listeners[worker].read()
             except (EOFError, ConnectionResetError) as error:
                 raise RuntimeError("an environment worker process died without a word") from error
             if answer == DONE:

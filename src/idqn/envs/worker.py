@@ -8,8 +8,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import select
 import signal
 import threading
+import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
@@ -22,7 +24,27 @@ from idqn.envs.episodes import UNSEEDED, EnvPositions, episode_seed, replay_acti
 from idqn.envs.registry import make_group
 from idqn.errors import UserError
 
+_AWAKE_S = 0.002
 DONE = b"\0"  # a worker's answer if nothing went wrong; else it is a pickle, always longer
+
+
+class Listener:
+    """Reads messages from a pipe. With `watchful` it stays awake for a moment before it sleeps:
+    being woken up can take longer than a step, but whoever is awake takes a core."""
+
+    def __init__(self, pipe: Connection, watchful: bool) -> None:
+        self._pipe = pipe
+        self._poll: Any = None
+        if watchful and hasattr(select, "poll"):  # not on Windows
+            self._poll = select.poll()
+            self._poll.register(pipe.fileno(), select.POLLIN)
+
+    def read(self) -> bytes:
+        if self._poll is not None:
+            asleep_at = time.perf_counter() + _AWAKE_S
+            while not self._poll.poll(0) and time.perf_counter() < asleep_at:
+                pass
+        return self._pipe.recv_bytes()
 
 
 class Arrays(NamedTuple):
@@ -70,8 +92,8 @@ def _map_turn(raw: Any, offset: int, count: int, frame_shape: tuple[int, int, in
 class Crew:
     """All environments that one process steps."""
 
-    def __init__(self, seats: list[Seats], arrays: list[Arrays]) -> None:
-        self._teams = [_Team(own, arrays[own.turn]) for own in seats]
+    def __init__(self, seats: list[Seats], arrays: list[Arrays], screens: bool) -> None:
+        self._teams = [_Team(own, arrays[own.turn], screens) for own in seats]
         self._by_turn: list[list[_Team]] = [
             [team for team in self._teams if team.turn == turn] for turn in range(len(arrays))
         ]
@@ -96,10 +118,10 @@ class Crew:
 class _Team:
     """A group of environments, their episodes, and their part of the arrays."""
 
-    def __init__(self, seats: Seats, arrays: Arrays) -> None:
+    def __init__(self, seats: Seats, arrays: Arrays, screens: bool) -> None:
         self.turn = seats.turn
         self._seats, self._arrays = seats, arrays
-        self._group = make_group(seats.config, len(seats.place))
+        self._group = make_group(seats.config, len(seats.place), screens)
         self._episode = np.zeros(len(seats.place), np.int64)
 
     def start(self, positions: EnvPositions) -> None:
@@ -142,6 +164,8 @@ class _Team:
 def work(
     pipe: Connection,
     seats: list[Seats],
+    screens: bool,
+    watchful: bool,
     raw: Any,
     turns: int,
     count: int,
@@ -153,9 +177,10 @@ def work(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it outlives the last step it is asked for
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        crew = Crew(seats, map_arrays(raw, turns, count, frame_shape))
+        crew = Crew(seats, map_arrays(raw, turns, count, frame_shape), screens)
+        listener = Listener(pipe, watchful)
         while True:
-            message = pipe.recv_bytes()
+            message = listener.read()
             if len(message) == 1:
                 crew.step(message[0])
             else:

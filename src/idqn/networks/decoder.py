@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn import functional
 
 from idqn.networks.encoder import Conv, init_convolution, init_linear, layer_sizes
 
@@ -33,7 +34,7 @@ class Decoder(nn.Module):
         ):
             # where the stride does not divide the frame, the encoder dropped a border
             border = ((h - layer.kernel) % layer.stride, (w - layer.kernel) % layer.stride)
-            deconvolution = nn.ConvTranspose2d(
+            deconvolution = TransposedConvolution(
                 layer.channels, out, layer.kernel, layer.stride, output_padding=border
             )
             init_convolution(deconvolution, generator)
@@ -44,3 +45,21 @@ class Decoder(nn.Module):
         for deconvolution in self.deconvolutions:
             x = deconvolution(torch.relu(x))
         return x
+
+
+class TransposedConvolution(nn.ConvTranspose2d):
+    """What torch's own computes, faster where it has few channels to compute: CPUs compute 16 at a
+    time, and pixels that lie alike in the grid of strides can be channels of one small image."""
+
+    def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
+        kernel, stride, out = self.kernel_size[0], self.stride[0], self.out_channels
+        if out >= 16 or kernel % stride > 0 or any(self.output_padding):
+            return super().forward(x, output_size)
+        assert self.bias is not None
+        # position = stride * cell + place; within a convolution, cells are counted backwards
+        weight = self.weight.unflatten(3, (-1, stride)).unflatten(2, (-1, stride)).flip(2, 4)
+        weight = weight.permute(3, 5, 1, 0, 2, 4).flatten(0, 2)  # [places * out, in, cells, cells]
+        bias, cells = self.bias.repeat(stride * stride), kernel // stride
+        image = functional.conv2d(x, weight, bias, padding=cells - 1)
+        places = image.unflatten(1, (stride, stride, out))  # [B, place, place, out, cell, cell]
+        return places.permute(0, 3, 4, 1, 5, 2).flatten(4).flatten(2, 3)

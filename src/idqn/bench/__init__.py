@@ -1,0 +1,1 @@
+"""How fast this machine trains: `idqn bench`. A population as a whole, and its parts alone."""

@@ -1,0 +1,340 @@
+"""What `idqn bench ...` takes and prints. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from idqn import presets
+from idqn.commands import PresetName
+from idqn.config import Config, field_names, to_dict
+from idqn.errors import UserError
+from idqn.run_dir import write_atomically
+
+PAPER_GAMES = tuple(
+    f"ALE/{game}-v5"
+    for game in (
+        "Alien",
+        "Freeway",
+        "Frostbite",
+        "Gravitar",
+        "MsPacman",
+        "Qbert",
+        "SpaceInvaders",
+        "Venture",
+    )
+)
+Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,...")]
+
+
+@dataclass(frozen=True)
+class BenchTrainOptions:
+    """Measure how fast populations train here: as a whole, and emulators and learner alone.
+
+    Each population is really trained, into a temporary directory. Learning starts early and lasts
+    until it has been measured for --seconds; then its emulators play alone and its learner learns
+    alone. Every field of the config can be set, as for `idqn train`.
+    """
+
+    runs: Sizes = "1,8,24"
+    """Population sizes to measure. Runs take the games in turn, then the next seed: with the
+    paper's eight games, 24 are three seeds of each."""
+    envs: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(
+            name="games", metavar="ENV", help_behavior_hint="(default: the paper's eight)"
+        ),
+    ] = ()
+    """Environment ids."""
+    seconds: float = 30.0
+    """How long each population is measured once it learns at full speed; to the next row of
+    metrics, so it takes a little longer."""
+    json: Path | None = None
+    """Write the results here: a list with one object for each population size."""
+    preset: PresetName = "paper"
+    """paper: the text, made sound; authors: what their code did; quick: small, for a CPU."""
+    config: Path | None = None
+    """TOML file laid over the preset; flags are laid over both."""
+    quiet: bool = False
+    """No progress."""
+    tree: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+
+
+@dataclass(frozen=True)
+class BenchEnvOptions:
+    """Measure how fast emulators alone run here: each game, and all of them together."""
+
+    games: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ENV")] = PAPER_GAMES
+    """Environment ids."""
+    envs: int = 64
+    """Environments at once: all of one game, then shared equally between the games."""
+    workers: int | None = None
+    """Emulator processes; 0 uses none, None one per CPU core for Atari and none otherwise."""
+    seconds: float = 5.0
+    """How long each is measured."""
+    json: Path | None = None
+    """Write the results here: a list with one object for each game and one for the mix."""
+    quiet: bool = False
+    """No progress."""
+
+
+@dataclass(frozen=True)
+class BenchReplayOptions:
+    """Measure how fast replay stores steps and draws batches here, with Atari's frames."""
+
+    runs: Sizes = "1,8,24"
+    """Population sizes to measure."""
+    device: str = "auto"
+    """cpu, cuda, cuda:N or auto."""
+    envs: int = 8
+    """Environments of each run."""
+    transitions: int = 10_000
+    """Capacity of each run's replay, which is filled first."""
+    batch_size: int = 32
+    """Transitions per batch."""
+    seconds: float = 2.0
+    """How long storing and drawing are each measured."""
+    json: Path | None = None
+    """Write the results here: a list with one object for each population size."""
+    quiet: bool = False
+    """No progress."""
+
+
+def bench_train(options: BenchTrainOptions) -> int:
+    sizes, games = _sizes(options.runs), options.envs or PAPER_GAMES
+    _check(options.seconds, options.json)
+    overrides = _overrides(options.tree, presets.preset(options.preset, games[0]))
+    if overrides.pop("train.frames", None) is not None:
+        warnings.warn("train.frames does not matter: it is --seconds that counts", stacklevel=2)
+    from idqn import console
+    from idqn.bench.population import population_speed
+    from idqn.system import resolve_device
+
+    population = [options.tree.replace(**{"env.id": game}) for game in games]
+    _describe(population)
+    resolve_device(options.tree.system.device)
+    results: list[dict[str, Any]] = []
+    try:
+        with console.Activity(options.quiet) as activity:
+            for runs in sizes:
+                configs = [
+                    population[run % len(games)].replace(**{"train.seed": run // len(games)})
+                    for run in range(runs)
+                ]
+                load = round(os.getloadavg()[0], 2)
+                speed = population_speed(
+                    configs,
+                    frozenset(overrides),
+                    options.seconds,
+                    activity.about(_runs(runs)),
+                )
+                measured = dataclasses.asdict(speed)
+                machine = _machine(measured.pop("system"))
+                about = {
+                    "games": list(dict.fromkeys(config.env.id for config in configs)),
+                    "preset": options.preset,
+                    "overrides": overrides,
+                    "load_average_1_min": load,
+                }
+                results.append(measured | about | machine)
+                _write(results, options.json)
+    finally:
+        if results:  # what was measured before something went wrong, too
+            _print_populations(results)
+    return 0
+
+
+def bench_env(options: BenchEnvOptions) -> int:
+    games = options.games
+    if not games:
+        raise UserError("--games needs at least one environment, for example: ALE/Pong-v5")
+    if options.envs < len(games):
+        raise UserError(
+            f"--envs must be at least the number of games ({len(games)}), got {options.envs}"
+        )
+    _check(options.seconds, options.json)
+    changes = {"system.workers": options.workers}
+    base = presets.preset("paper", games[0]).replace(**changes)
+    population = [base.replace(**{"env.id": game}) for game in games]
+    from idqn import console
+    from idqn.bench.parts import emulator_speed
+    from idqn.system import resolve_device, system_info
+
+    _describe(population)
+    machine = _machine(system_info(resolve_device("cpu")))
+    measured = {game: [config] for game, config in zip(games, population, strict=True)}
+    if len(measured) > 1:
+        measured["mix"] = population
+    results: list[dict[str, Any]] = []
+    with console.Activity(options.quiet) as activity:
+        for name, configs in measured.items():
+            activity(f"measuring {name}")
+            envs = options.envs // len(configs)
+            turns = 2 if envs % 2 == 0 else 1
+            share = {"train.envs": envs, "train.turns": turns}
+            load = round(os.getloadavg()[0], 2)
+            speed = emulator_speed([config.replace(**share) for config in configs], options.seconds)
+            result = {
+                "games": [config.env.id for config in configs],
+                "emulator_frames_per_s": speed.frames_per_s,
+                "envs": envs * len(configs),
+                "turns": turns,
+                "workers": speed.workers,
+                "load_average_1_min": load,
+            }
+            results.append(result | machine)
+            _write(results, options.json)
+    rows = [
+        [name, f"{r['emulator_frames_per_s']:,.0f}", str(r["envs"]), str(r["workers"])]
+        for name, r in zip(measured, results, strict=True)
+    ]
+    console.print_table(["game", "frames/s", "environments", "workers"], rows)
+    return 0
+
+
+def bench_replay(options: BenchReplayOptions) -> int:
+    sizes = _sizes(options.runs)
+    _check(options.seconds, options.json)
+    turns = 2 if options.envs % 2 == 0 else 1
+    config = presets.preset("paper", PAPER_GAMES[0]).replace(
+        **{
+            "train.envs": options.envs,
+            "train.turns": turns,
+            "replay.transitions": options.transitions,
+            "replay.batch_size": options.batch_size,
+            "replay.learning_starts_steps": max(options.batch_size, options.transitions),
+            "system.device": options.device,
+        }
+    )
+    from idqn import console
+    from idqn.bench.parts import replay_speed
+    from idqn.system import resolve_device, system_info
+
+    machine = _machine(system_info(resolve_device(options.device)))
+    results: list[dict[str, Any]] = []
+    with console.Activity(options.quiet) as activity:
+        for runs in sizes:
+            activity(f"{_runs(runs)}: filling replay, storing and drawing")
+            load = round(os.getloadavg()[0], 2)
+            speed = replay_speed(config, runs, options.seconds)
+            about = {
+                "envs": options.envs,
+                "turns": turns,
+                "transitions": options.transitions,
+                "batch_size": options.batch_size,
+                "load_average_1_min": load,
+            }
+            results.append({"runs": runs} | speed._asdict() | about | machine)
+            _write(results, options.json)
+    headings = ["runs", "store a step, µs", "per agent step", "draw a batch, µs", "per run"]
+    names = ("append_us", "append_us_per_agent_step", "sample_us", "sample_us_per_run")
+    rows = [[str(r["runs"]), *(f"{r[name]:,.2f}" for name in names)] for r in results]
+    console.print_table(headings, rows)
+    return 0
+
+
+def _print_populations(results: list[dict[str, Any]]) -> None:
+    from idqn import console
+
+    headings = [
+        "runs",
+        "frames/s in all",
+        "per run",
+        "learner µs/run-update",
+        "emulators frames/s",
+        "waiting for emulators",
+        "waiting for device",
+        "GPU MB/run",
+        "start s",
+    ]
+    rows = []
+    for r in results:
+        memory, learner = r["gpu_memory_mb_per_run"], r["learner_us_per_run_update"]
+        rows.append(
+            [
+                str(r["runs"]),
+                f"{r['end_to_end_frames_per_s']:,.0f}",
+                f"{r['frames_per_s_per_run']:,.0f}",
+                f"{learner:,.1f}" if learner < 1000 else f"{learner:,.0f}",
+                f"{r['emulator_frames_per_s']:,.0f}",
+                f"{r['share_waiting_for_envs']:.0%}",
+                f"{r['share_waiting_for_device']:.0%}",
+                "-" if memory is None else f"{memory:,.0f}",
+                f"{r['startup_s']:.1f}",
+            ]
+        )
+    console.print_table(headings, rows)
+
+
+def _runs(runs: int) -> str:
+    return f"{runs} run" if runs == 1 else f"{runs} runs"
+
+
+def _sizes(text: str) -> list[int]:
+    """`1,8,24` as numbers."""
+    example = "for example: --runs 1,8,24"
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--runs takes whole numbers, got '{text}'; {example}") from None
+    if min(sizes) < 1:
+        raise UserError(f"--runs must be at least 1 each, got '{text}'; {example}")
+    return sizes
+
+
+def _check(seconds: float, json: Path | None) -> None:
+    """What would otherwise be found out when all has been measured."""
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise UserError(f"--seconds must be a positive number, got {seconds}")
+    if json is None:
+        return
+    if not json.parent.is_dir():
+        raise UserError(f"there is no directory '{json.parent}' for --json {json}; make it first")
+    if json.exists():
+        raise UserError(f"'{json}' exists already; choose another name for --json")
+    if not os.access(json.parent, os.W_OK):
+        raise UserError(f"'{json.parent}' cannot be written to; choose another place for --json")
+
+
+def _describe(population: Sequence[Config]) -> None:
+    """Find out about wrong games before anything slow."""
+    from idqn.envs import describe
+    from idqn.envs.registry import check_same_frames
+
+    specs = [describe(config.env) for config in population]
+    check_same_frames(specs, [config.env.id for config in population])
+
+
+def _overrides(config: Config, preset: Config) -> dict[str, Any]:
+    """The fields that a file or a flag changed."""
+    chosen, given = to_dict(config), to_dict(preset)
+    changed = {}
+    for name in field_names():
+        group, leaf = name.split(".")
+        if name != "env.id" and chosen[group][leaf] != given[group][leaf]:
+            changed[name] = chosen[group][leaf]
+    return changed
+
+
+def _machine(info: dict[str, Any]) -> dict[str, Any]:
+    """Where and with what; the last part of every result."""
+    hardware = {name: info[name] for name in ("device", "cpu", "cores", "platform")}
+    return {
+        "hardware": hardware,
+        "versions": {"python": info["python"]} | info["versions"],
+        "started": info["started"],
+    }
+
+
+def _write(results: list[dict[str, Any]], path: Path | None) -> None:
+    if path is not None:
+        write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())

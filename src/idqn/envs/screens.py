@@ -1,0 +1,141 @@
+"""Atari as the native environment plays it, up to the point where it shrinks the screen.
+
+Shrinking takes a quarter of an emulator's time, and a GPU has time to spare: where one does the
+training, emulators hand over whole screens, grey and pooled. Driving them from here also saves the
+native environment's hand-over to a thread of its own. From the same seeds and actions, screens,
+rewards and episode ends equal the native ones bit for bit (`tests/envs/test_screens.py`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from ale_py import ALEInterface, LoggerMode, roms
+from numpy.typing import NDArray
+
+from idqn.config import EnvConfig
+from idqn.envs.atari import (
+    NO_LIMIT,
+    SCREEN_HEIGHT,
+    SCREEN_SHAPE,
+    SCREEN_WIDTH,
+    episodes_per_seed,
+)
+from idqn.envs.atari_ids import rom_name
+from idqn.envs.emulator import FIRE, NOOP, draw_noops
+from idqn.envs.episodes import UNSEEDED, GroupStep
+
+
+def shows_screens(config: EnvConfig) -> bool:
+    """Whether a `ScreenGroup` can play this, and there is something to shrink."""
+    if config.color:
+        return False
+    height, width = config.frame_height or SCREEN_HEIGHT, config.frame_width or SCREEN_WIDTH
+    smaller = height <= SCREEN_HEIGHT and width <= SCREEN_WIDTH
+    # OpenCV rounds otherwise then, and the native environment shrinks with OpenCV
+    by_whole_numbers = SCREEN_HEIGHT % height == 0 and SCREEN_WIDTH % width == 0
+    return smaller and not by_whole_numbers and _is_usual(config)
+
+
+def _is_usual(config: EnvConfig) -> bool:
+    """A few cartridges draw on a screen of another height."""
+    ale = ALEInterface()
+    ale.loadROM(str(roms.get_rom_path(rom_name(config.id))))
+    return tuple(ale.getScreenDims()) == (SCREEN_HEIGHT, SCREEN_WIDTH)
+
+
+class ScreenGroup:
+    """n emulators of one game, in the calling thread."""
+
+    def __init__(self, config: EnvConfig, count: int) -> None:
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self.episodes_per_seed = episodes_per_seed(config)
+        self._screens = np.zeros((count, *SCREEN_SHAPE), np.uint8)
+        self._games = [_Game(config, screen[0]) for screen in self._screens]
+        self._actions: list[int] = []
+
+    def reset(self, mask: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.uint8]:
+        for i in np.flatnonzero(mask):
+            self._games[i].reset(int(seeds[i]))
+        return self._screens
+
+    def send(self, actions: NDArray[np.int64]) -> None:
+        self._actions = actions.tolist()
+
+    def recv(self) -> GroupStep:
+        stepped = zip(self._games, self._actions, strict=True)
+        reward, terminated, truncated = zip(*(g.step(a) for g, a in stepped), strict=True)
+        return (
+            self._screens,
+            np.array(reward, np.float32),
+            np.array(terminated, bool),
+            np.array(truncated, bool),
+        )
+
+    def step(self, actions: NDArray[np.int64]) -> GroupStep:
+        self.send(actions)
+        return self.recv()
+
+    def close(self) -> None:
+        self._games = []
+
+
+class _Game:
+    """One emulator, which draws into `screen` [210, 160]."""
+
+    def __init__(self, config: EnvConfig, screen: NDArray[np.uint8]) -> None:
+        self._ale = ALEInterface()
+        self._rom = str(roms.get_rom_path(rom_name(config.id)))
+        self._ale.setFloat("repeat_action_probability", config.sticky_probability)
+        self._ale.loadROM(self._rom)
+        full = config.full_action_space
+        self._actions = self._ale.getLegalActionSet() if full else self._ale.getMinimalActionSet()
+        named = {action.value: action for action in self._ale.getLegalActionSet()}
+        self._noop, fire = named[NOOP], named[FIRE]
+        self._fire = fire if config.fire_on_reset and fire in self._actions else None
+        self._noop_max, self._skip, self._pool = (
+            config.noop_max,
+            config.frame_skip,
+            config.max_pool,
+        )
+        self._limit = config.max_episode_frames or NO_LIMIT
+        self._draws = np.random.RandomState(0)
+        self._screen, self._earlier = screen, np.zeros_like(screen)
+        self._elapsed = 0
+
+    def reset(self, seed: int) -> None:
+        ale = self._ale
+        if seed != UNSEEDED:
+            ale.setInt("random_seed", seed)
+            ale.loadROM(self._rom)
+            self._draws = np.random.RandomState(seed)
+        ale.reset_game()
+        noops = draw_noops(self._draws, self._noop_max)
+        if self._fire is not None:
+            ale.act(self._fire)
+            noops -= 1
+        for _ in range(noops):
+            ale.act(self._noop)
+            if ale.game_over():
+                ale.reset_game()
+        ale.getScreenGrayscale(self._screen)
+        self._earlier.fill(0)
+        self._elapsed = 0
+
+    def step(self, action: int) -> tuple[int, bool, bool]:
+        """Reward, terminated, truncated. As in the native environment, an episode's last frame is
+        never seen: what is pooled is what earlier frames left."""
+        ale, pressed = self._ale, self._actions[action]
+        reward, over, late = 0, False, False
+        for left in range(self._skip, 0, -1):
+            reward += ale.act(pressed)
+            self._elapsed += 1
+            over, late = ale.game_over(), self._elapsed >= self._limit
+            if over or late:
+                break
+            if left == 2:
+                ale.getScreenGrayscale(self._earlier)
+            elif left == 1:
+                ale.getScreenGrayscale(self._screen)
+        if self._pool:
+            np.maximum(self._screen, self._earlier, out=self._screen)
+        return reward, over, late and not over
