@@ -26,9 +26,10 @@ T = TypeVar("T")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    # Threads that wait by spinning stall each other when cores are shared; sleep instead. Must be
-    # set before torch is first imported.
+    # Threads that wait by spinning stall each other when cores are shared. Let them sleep: GNU's
+    # after some 10 µs, as long as it takes to wake up. Must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         with warnings.catch_warnings():

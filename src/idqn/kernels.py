@@ -14,7 +14,12 @@ of the weights). The order of every sum is fixed: results repeat.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -23,6 +28,7 @@ from torch import Tensor
 
 # How products are cut up was measured on an H200, for one run and for 24; see docs/performance.md.
 _BUSY = 264  # blocks that keep a large GPU busy
+_rehearsing = False
 
 
 class Tile(NamedTuple):
@@ -330,7 +336,7 @@ def _convolved(
     tile = _convolve_tile(m, filters, runs)
     blocks = triton.cdiv(m, tile.m)
     parts = image.new_empty(blocks if sums else 0, runs, filters, dtype=torch.float32)
-    _convolve[(blocks, triton.cdiv(filters, tile.n), runs)](
+    _on(_convolve, blocks, triton.cdiv(filters, tile.n), runs)(
         image, weight, _given(bias, out), _given(gate, out), out, parts,
         m, runs, *image.stride()[:3], weight.stride(0), _run_stride(bias), _run_stride(gate),
         oh, ow, channels, filters, kh, kw, stride,
@@ -358,7 +364,7 @@ def spread(
     m = samples * triton.cdiv(height, stride) * triton.cdiv(width, stride)
     n = stride * stride * channels
     tile = _spread_tile(m, n, runs, filters)
-    _spread[(triton.cdiv(m, tile.m), triton.cdiv(n, tile.n), runs)](
+    _on(_spread, triton.cdiv(m, tile.m), triton.cdiv(n, tile.n), runs)(
         image, weight, _given(bias, out), _given(gate, out), out,
         m, *image.stride()[:2], weight.stride(0), _run_stride(bias), _run_stride(gate),
         height, width, oh, ow, channels, filters, kh, kw, stride,
@@ -390,7 +396,7 @@ def correlate(
     splits = triton.cdiv(m, per_split)
     width = (k + bias) * filters
     parts = big.new_empty(splits, runs, width, dtype=torch.float32)
-    _correlate[(tiles, splits, runs)](
+    _on(_correlate, tiles, splits, runs)(
         big, small, parts,
         m, runs, width, *big.stride()[:3], small.stride(0), per_split,
         oh, ow, channels, filters, kh, kw, stride, bias, _precision(),
@@ -403,7 +409,7 @@ def collect(parts: Tensor, out: Tensor) -> None:
     """Sum [parts, P, N] over parts into `out` [P, >= N], whose rows may lie apart."""
     splits, runs, width = parts.shape
     block = 256
-    _collect[(triton.cdiv(width, block), runs)](
+    _on(_collect, triton.cdiv(width, block), runs)(
         parts, out, runs, width, splits, out.stride(0), block
     )
 
@@ -414,7 +420,7 @@ def outer(left: Tensor, right: Tensor, out: Tensor, sums: Tensor) -> None:
     runs, batch, columns = left.shape
     inner = right.shape[2]
     block_n, block_k = 64, 128
-    _outer[(triton.cdiv(columns, block_n), triton.cdiv(inner, block_k), runs)](
+    _on(_outer, triton.cdiv(columns, block_n), triton.cdiv(inner, block_k), runs)(
         left, right, out, sums, batch, columns, inner,
         left.stride(0), right.stride(0), out.stride(0), sums.stride(0),
         _precision(), block_n, block_k, 32,
@@ -429,7 +435,7 @@ def sum_pixels(image: Tensor) -> Tensor:
     block, steps = 2048 // padded, 8
     parts = triton.cdiv(rows, block * steps)
     out = image.new_empty(parts, runs, channels, dtype=torch.float32)
-    _sum_pixels[(parts, runs)](
+    _on(_sum_pixels, parts, runs)(
         image, out, rows, runs, image.stride(0), channels, padded, block, steps
     )
     return out
@@ -453,7 +459,7 @@ class ShrinkToArea:
         frames = frames.contiguous()
         out = frames.new_empty(*samples, channels, *self._size)
         pixels = self._size[0] * self._size[1]
-        _shrink[(triton.cdiv(pixels, 256), out.numel() // pixels)](
+        _on(_shrink, triton.cdiv(pixels, 256), out.numel() // pixels)(
             frames, out, self._rows, self._row_weights, self._columns, self._column_weights,
             height, width, *self._size, self._rows.shape[1], self._columns.shape[1], 256,
             enable_fp_fusion=False,
@@ -502,10 +508,31 @@ def adam(
     `rate` is [P], `count` one number. `half` gets a copy of the parameters in its own type."""
     runs, size = parameter.shape
     block = 1024
-    _adam[(triton.cdiv(size, block), runs)](
+    _on(_adam, triton.cdiv(size, block), runs)(
         parameter, mean, square, gradient, _given(half, parameter), norm, rate, count,
         size, limit, *betas, *(math.log(beta) for beta in betas), epsilon, half is not None, block,
     )  # fmt: skip
+
+
+@contextmanager
+def rehearsal() -> Iterator[None]:
+    """Within it kernels are compiled, many at once, and none is launched."""
+    global _rehearsing
+    mode = getattr(triton, "AsyncCompileMode", None)
+    if mode is None:  # one after another then, when they are first launched
+        yield
+        return
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as threads, mode(threads):
+        _rehearsing = True
+        try:
+            yield
+        finally:
+            _rehearsing = False
+
+
+def _on(kernel: Any, *grid: int) -> Any:
+    """`kernel`, to be launched on a grid of blocks."""
+    return partial(kernel.warmup, grid=grid) if _rehearsing else kernel[grid]
 
 
 def _precision() -> str:

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from torch import Generator
+from torch import Generator, nn
 
-from idqn.networks.decoder import Decoder
+from idqn.networks.decoder import Decoder, TransposedConvolution
 from idqn.networks.encoder import ENCODERS, Conv, choose_layers
 
 
@@ -80,6 +80,36 @@ def test_the_border_the_encoder_dropped_comes_from_the_bias() -> None:
 
     # of 3 rows the stride of 2 reaches 2
     assert decoder(torch.ones(1, 1)).tolist() == [[[[1.25, 1.25], [1.25, 1.25], [0.25, 0.25]]]]
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "border"),
+    [
+        (4, 8, 4, 0),
+        (2, 4, 2, 0),
+        (1, 6, 2, 0),
+        (3, 3, 1, 0),
+        (2, 5, 2, 0),
+        (4, 8, 4, 3),
+        (16, 4, 2, 0),
+    ],
+)
+def test_a_transposed_convolution_is_torchs_own(
+    channels: int, kernel: int, stride: int, border: int
+) -> None:
+    own = TransposedConvolution(5, channels, kernel, stride, output_padding=border).double()
+    plain = nn.ConvTranspose2d(5, channels, kernel, stride, output_padding=border).double()
+    plain.load_state_dict(own.state_dict())
+    x = torch.randn(3, 5, 4, 6, dtype=torch.float64, generator=generator(), requires_grad=True)
+
+    actual, expected = own(x), plain(x)
+
+    torch.testing.assert_close(actual, expected)
+    upstream = torch.randn(expected.shape, dtype=torch.float64, generator=generator())
+    torch.testing.assert_close(
+        torch.autograd.grad(actual, [x, *own.parameters()], upstream),
+        torch.autograd.grad(expected, [x, *plain.parameters()], upstream),
+    )
 
 
 def test_initial_weights() -> None:

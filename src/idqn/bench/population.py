@@ -160,7 +160,7 @@ class _Window:
             self._say("training, not yet measured", "")
         if not progress.new_rows or progress.rows[0]["updates"] < self._warm_up_updates:
             return
-        if not self._rows and torch.cuda.is_initialized():
+        if not self._rows and torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()  # compilers try things out with memory to spare
         self._rows.append(progress.rows[0])
         elapsed = self._elapsed(self._rows[0], self._rows[-1])

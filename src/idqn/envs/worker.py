@@ -25,25 +25,31 @@ from idqn.envs.registry import make_group
 from idqn.errors import UserError
 
 _AWAKE_S = 0.002
+_READS_BETWEEN_LOOKS = 500  # at how busy the machine is
 DONE = b"\0"  # a worker's answer if nothing went wrong; else it is a pickle, always longer
 
 
 class Listener:
-    """Reads messages from a pipe. With `watchful` it stays awake for a moment before it sleeps:
-    being woken up can take longer than a step, but whoever is awake takes a core."""
+    """Reads messages from a pipe. With `watchful` it stays awake for a moment before it sleeps,
+    because being woken up can take as long as a step; but only while there are cores to spare."""
 
     def __init__(self, pipe: Connection, watchful: bool) -> None:
         self._pipe = pipe
         self._poll: Any = None
-        if watchful and hasattr(select, "poll"):  # not on Windows
+        self._reads = 0
+        self._awake = False
+        if watchful and hasattr(select, "poll") and hasattr(os, "getloadavg"):  # not on Windows
             self._poll = select.poll()
             self._poll.register(pipe.fileno(), select.POLLIN)
 
     def read(self) -> bytes:
         if self._poll is not None:
-            asleep_at = time.perf_counter() + _AWAKE_S
+            if self._reads % _READS_BETWEEN_LOOKS == 0:
+                self._awake = os.getloadavg()[0] < (os.cpu_count() or 1)
+            self._reads += 1
+            asleep_at = time.perf_counter() + _AWAKE_S * self._awake
             while not self._poll.poll(0) and time.perf_counter() < asleep_at:
-                pass
+                os.sched_yield()
         return self._pipe.recv_bytes()
 
 

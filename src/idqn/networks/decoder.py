@@ -57,9 +57,11 @@ class TransposedConvolution(nn.ConvTranspose2d):
             return super().forward(x, output_size)
         assert self.bias is not None
         # position = stride * cell + place; within a convolution, cells are counted backwards
-        weight = self.weight.unflatten(3, (-1, stride)).unflatten(2, (-1, stride)).flip(2, 4)
+        cells, bias = kernel // stride, self.bias.repeat(stride * stride)
+        weight = self.weight.view(-1, out, cells, stride, cells, stride).flip(2, 4)
         weight = weight.permute(3, 5, 1, 0, 2, 4).flatten(0, 2)  # [places * out, in, cells, cells]
-        bias, cells = self.bias.repeat(stride * stride), kernel // stride
         image = functional.conv2d(x, weight, bias, padding=cells - 1)
-        places = image.unflatten(1, (stride, stride, out))  # [B, place, place, out, cell, cell]
-        return places.permute(0, 3, 4, 1, 5, 2).flatten(4).flatten(2, 3)
+        size, _, height, width = image.shape
+        places = image.view(size, stride, stride, out, height, width)
+        # pixel_shuffle wants another order of channels, and takes longer
+        return places.permute(0, 3, 4, 1, 5, 2).reshape(size, out, stride * height, stride * width)
