@@ -76,7 +76,7 @@ def test_partial_data_is_laid_over_the_base() -> None:
     assert config.train.seed == 5
     assert config.train.envs == 2
     assert config.loss.diversity == 0.0
-    assert base.train.envs == 8
+    assert base.train.envs == 16
     assert from_dict({}) == Config()
 
 

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from idqn import rng
-from idqn.rng import random_bits, random_index
+from idqn.rng import make_lanes, random_bits, random_index
+
+CPU = torch.device("cpu")
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -25,12 +27,14 @@ def expected_bits(seed: int, counter: int, count: int) -> list[int]:
 
 
 def bits(seed: int, counter: int, count: int) -> list[int]:
-    drawn: list[int] = random_bits(torch.tensor([seed]), torch.tensor([counter]), count)[0].tolist()
+    drawn: list[int] = random_bits(
+        torch.tensor([seed]), torch.tensor([counter]), make_lanes(count, CPU)
+    )[0].tolist()
     return drawn
 
 
 def index(seed: Tensor, counter: Tensor, count: int, size: int) -> np.ndarray:
-    return random_index(seed, counter, count, torch.full_like(seed, size)).numpy()
+    return random_index(seed, counter, make_lanes(count, CPU), torch.full_like(seed, size)).numpy()
 
 
 def chi_square(drawn: np.ndarray, cells: int) -> float:
@@ -58,7 +62,7 @@ def test_bits_equal_the_reference(seed: int, counter: int) -> None:
 
 
 def test_bits_are_32_bits_wide() -> None:
-    drawn = random_bits(torch.arange(50), torch.arange(50), 200)
+    drawn = random_bits(torch.arange(50), torch.arange(50), make_lanes(200, CPU))
 
     assert drawn.dtype == torch.int64
     assert drawn.shape == (50, 200)
@@ -75,7 +79,7 @@ def test_index_scales_bits_to_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
     size = torch.tensor([1, 10, 10_000, 2**31 - 1])
 
     # bits · size / 2^32, rounded down: 0, half of size, and just below size
-    assert random_index(size, size, 3, size).tolist() == [
+    assert random_index(size, size, make_lanes(3, CPU), size).tolist() == [
         [0, 0, 0],
         [0, 5, 9],
         [0, 5_000, 9_999],
@@ -123,11 +127,11 @@ def test_a_stream_in_a_population_is_the_stream_alone() -> None:
     seeds, counters = torch.tensor([4, 0, 4, 99]), torch.tensor([7, 7, 8, 0])
     sizes = torch.tensor([10, 1_000, 3, 64])
 
-    together = random_index(seeds, counters, 50, sizes)
+    together = random_index(seeds, counters, make_lanes(50, CPU), sizes)
 
     for run in range(4):
         own = slice(run, run + 1)
-        alone = random_index(seeds[own], counters[own], 50, sizes[own])
+        alone = random_index(seeds[own], counters[own], make_lanes(50, CPU), sizes[own])
         assert torch.equal(together[own], alone)
 
 
