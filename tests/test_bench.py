@@ -30,10 +30,7 @@ from tests.bench_jobs import add, complain, die
 MACHINE = {"hardware", "versions", "started", "load_average_1_min"}
 
 
-@pytest.fixture(autouse=True)
-def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # what main sets must not leak out
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 @pytest.fixture

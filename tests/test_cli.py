@@ -19,11 +19,7 @@ from idqn import checkpoint, cli
 from idqn.config import Config, from_dict, to_toml
 from idqn.run_dir import RunDir
 
-
-@pytest.fixture(autouse=True)
-def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # what main sets must not leak out
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -25,6 +25,21 @@ Frame = NDArray[np.uint8]
 MINI = preset("paper", "idqn/MiniPacman-v0").env
 BREAKOUT = preset("paper", "ALE/Breakout-v5").env  # random play lasts 100 to 250 steps
 MSPACMAN = preset("paper", "ALE/MsPacman-v5").env
+GAMES = (
+    "Alien",
+    "Freeway",
+    "Frostbite",
+    "Gravitar",
+    "MsPacman",
+    "Pong",
+    "Qbert",
+    "SpaceInvaders",
+    "Venture",
+)
+
+
+def config_of(game: str, **changes: Any) -> EnvConfig:
+    return EnvConfig(id=f"ALE/{game}-v5", **changes)
 
 
 class DirectMiniPacman:

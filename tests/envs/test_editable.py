@@ -11,23 +11,9 @@ from idqn.config import EnvConfig
 from idqn.envs.atari import native_options
 from idqn.envs.editable import EditableAtari
 from idqn.errors import UserError
+from tests.envs.alone import GAMES, config_of
 
-GAMES = (
-    "Alien",
-    "Freeway",
-    "Frostbite",
-    "Gravitar",
-    "MsPacman",
-    "Pong",
-    "Qbert",
-    "SpaceInvaders",
-    "Venture",
-)
 LONGEST = 4_000  # steps; random play ends sooner in all nine games, from the seeds below
-
-
-def config_of(game: str, **changes: Any) -> EnvConfig:
-    return EnvConfig(id=f"ALE/{game}-v5", **changes)
 
 
 class Native:

@@ -11,22 +11,7 @@ from idqn.config import EnvConfig
 from idqn.envs.editable import AtariSnapshot, EditableAtari
 from idqn.envs.emulator import EmulatorSnapshot, _frame_in_progress
 from idqn.errors import UserError
-
-GAMES = (
-    "Alien",
-    "Freeway",
-    "Frostbite",
-    "Gravitar",
-    "MsPacman",
-    "Pong",
-    "Qbert",
-    "SpaceInvaders",
-    "Venture",
-)
-
-
-def config_of(game: str, **changes: Any) -> EnvConfig:
-    return EnvConfig(id=f"ALE/{game}-v5", **changes)
+from tests.envs.alone import GAMES, config_of
 
 
 def stored(snapshot: AtariSnapshot) -> AtariSnapshot:

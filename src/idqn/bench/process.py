@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 import threading
@@ -14,6 +13,7 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
+from idqn.envs.worker import end_with_parent
 from idqn.errors import UserError
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class _News(NamedTuple):
 
 
 def _work(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
     def say(doing: str, how_far: str) -> None:
         pipe.send(_News(doing, how_far))
@@ -70,13 +70,6 @@ def _work(pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, 
         except Exception as error:
             error.add_note(f"In the measuring process:\n{traceback.format_exc()}")
             pipe.send(error)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import cache
 
 import numpy as np
 
@@ -61,6 +62,7 @@ def step_cost(config: EnvConfig) -> float:
     return 1.0
 
 
+@cache  # it loads the cartridge, and a population has few games
 def _describe_atari(config: EnvConfig) -> EnvSpec:
     import ale_py
     from ale_py import roms

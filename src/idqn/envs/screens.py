@@ -8,6 +8,8 @@ rewards and episode ends equal the native ones bit for bit (`tests/envs/test_scr
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from ale_py import ALEInterface, LoggerMode, roms
 from numpy.typing import NDArray
@@ -33,13 +35,14 @@ def shows_screens(config: EnvConfig) -> bool:
     smaller = height <= SCREEN_HEIGHT and width <= SCREEN_WIDTH
     # OpenCV rounds otherwise then, and the native environment shrinks with OpenCV
     by_whole_numbers = SCREEN_HEIGHT % height == 0 and SCREEN_WIDTH % width == 0
-    return smaller and not by_whole_numbers and _is_usual(config)
+    return smaller and not by_whole_numbers and _is_usual(rom_name(config.id))
 
 
-def _is_usual(config: EnvConfig) -> bool:
+@cache
+def _is_usual(rom: str) -> bool:
     """A few cartridges draw on a screen of another height."""
     ale = ALEInterface()
-    ale.loadROM(str(roms.get_rom_path(rom_name(config.id))))
+    ale.loadROM(str(roms.get_rom_path(rom)))
     return tuple(ale.getScreenDims()) == (SCREEN_HEIGHT, SCREEN_WIDTH)
 
 

@@ -181,7 +181,7 @@ def work(
     turn to step; a pickle, always longer, the positions to go to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the training process's to handle
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it outlives the last step it is asked for
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         crew = Crew(seats, map_arrays(raw, turns, count, frame_shape), screens)
         listener = Listener(pipe, watchful)
@@ -200,7 +200,7 @@ def work(
         pipe.send(traceback.format_exc())
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A closed pipe is only noticed between steps; building many environments takes longer."""
     parent = multiprocessing.parent_process()
     if parent is not None:
