@@ -19,6 +19,8 @@ import torch
 T = TypeVar("T")
 _WARM_UP_CALLS = 3  # libraries choose algorithms and allocate workspaces, which cannot be recorded
 
+_MANY = 10_000
+
 
 def has_kernels(device: torch.device) -> bool:
     """Whether Triton is there to make kernels: it comes with torch for GPUs on Linux."""
@@ -30,7 +32,13 @@ def compiled(function: Callable[..., Any], device: torch.device) -> Callable[...
     if not has_kernels(device):
         return function
     fused: Callable[..., Any] = torch.compile(function, fullgraph=True, dynamic=False)
-    return fused
+
+    def call(*arguments: Any) -> Any:
+        # one piece of code may be compiled once per population, and there may be many in a process
+        with torch._dynamo.config.patch(recompile_limit=_MANY, accumulated_recompile_limit=_MANY):
+            return fused(*arguments)
+
+    return call
 
 
 class Captured(Generic[T]):

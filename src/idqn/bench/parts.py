@@ -61,8 +61,8 @@ def learner_us(configs: Sequence[Config], seconds: float) -> float:
     # A Training, so that an update is what it is in training; but its environments only idle.
     fewest = {"train.envs": 1, "train.turns": 1, "system.workers": 0}
     with Training([config.replace(**fewest) for config in configs]) as training:
-        specs = [describe(config.env) for config in configs]
-        source = _Noise(len(configs), 1, specs[0].frame_shape, min(s.num_actions for s in specs))
+        actions = min(describe(config.env).num_actions for config in configs)
+        source = _Noise(len(configs), 1, training.envs.frame_shape, actions)
         _fill(training.replay, source, turns=1)
         spent = _median_us(training.update, training.device, seconds / _WINDOWS)
         return round(spent / len(configs), 2)
