@@ -1,6 +1,6 @@
-"""Look into a trained agent: what it sees, what it remembers of it, and what it expects.
+"""Look into a trained i-DQN: what it sees, what it remembers of it, and what it expects.
 
-    python examples/look.py runs/NAME look.png [steps into the game]
+python examples/look.py runs/NAME look.png [steps into the game]
 """
 
 from __future__ import annotations
@@ -53,4 +53,7 @@ def main(run: str, picture: str, steps: int = 12) -> None:
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    main(sys.argv[1], sys.argv[2], *(int(n) for n in sys.argv[3:]))
+    try:
+        main(sys.argv[1], sys.argv[2], *(int(n) for n in sys.argv[3:]))
+    except idqn.UserError as error:  # no such run, or an agent without keys or pictures
+        sys.exit(str(error))

@@ -23,6 +23,7 @@ from idqn.bench.population import PopulationSpeed, _EnoughError, _Window
 from idqn.bench.process import alone
 from idqn.config import Config, to_toml
 from idqn.errors import UserError
+from idqn.presets import preset
 from idqn.system import system_info
 from idqn.train import Progress
 from tests.bench_jobs import add, complain, die
@@ -125,7 +126,7 @@ def test_train_measures_a_population(
     assert (result["envs"], result["turns"], result["workers"]) == (4, 1, 1)
     assert result["learning_starts_steps"] == 100
     assert result["games"] == ["idqn/MiniPacman-v0"]
-    assert result["preset"] == "quick"
+    assert (result["agent"], result["preset"]) == ("idqn", "quick")
     assert result["overrides"]["train.envs"] == 4
     assert "env.id" not in result["overrides"]
     assert result["hardware"]["device"] == "cpu"
@@ -222,6 +223,24 @@ def test_runs_take_games_in_turn(
     assert [c.env.id for c in ten] == [*commands.PAPER_GAMES, "ALE/Alien-v5", "ALE/Freeway-v5"]
     assert [c.train.seed for c in ten] == [0] * 8 + [1, 1]
     assert {c.train.envs for c in ten} == {6}
+
+
+def test_other_agents_are_measured_as_their_preset_has_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[tuple[list[Config], frozenset[str]]] = []
+
+    def stop(configs: list[Config], overrides: frozenset[str], *_: Any) -> None:
+        given.append((configs, overrides))
+        raise UserError("enough")
+
+    monkeypatch.setattr("idqn.bench.population.population_speed", stop)
+    flags = ("--runs", "2", "--agent.atoms", "9", "--device", "cpu")
+    assert run("bench", "train", "--agent", "c51", *flags) == 2
+    ((configs, overrides),) = given
+    own = preset("paper", "ALE/Alien-v5", "c51").agent
+    assert [config.agent for config in configs] == [dataclasses.replace(own, atoms=9)] * 2
+    assert overrides == {"agent.atoms", "system.device"}
 
 
 def test_what_was_measured_before_an_error_is_kept(

@@ -60,7 +60,7 @@ def test_training_with_graphs_equals_training_without(
         )
         assert graph.state["updates"] == plain.state["updates"] == 25
         before = checkpoint.load_weights(RunDir(tmp_path / f"plain-{run}"), 0)
-        for name in ("encoder.linear.weight", "memory.keys", "decoder.linear.weight"):
+        for name in ("encoder.linear.weight", "head.keys", "decoder.linear.weight"):
             learnt = (plain.weights[name] - before[name]).norm()
             assert (graph.weights[name] - plain.weights[name]).norm() < 0.02 * learnt, name
             assert learnt > 0

@@ -16,7 +16,8 @@ import pytest
 import torch
 
 from idqn import checkpoint, cli
-from idqn.config import Config, from_dict, to_toml
+from idqn.config import Config, from_dict, to_dict, to_toml
+from idqn.presets import preset
 from idqn.run_dir import RunDir
 
 pytestmark = pytest.mark.usefixtures("in_tmp_path")
@@ -120,7 +121,7 @@ def test_help_lists_the_config_under_its_presets_values(
 ) -> None:
     assert run("train", "--preset", "authors", "--help") == 0
     out = capsys.readouterr().out
-    assert "--agent {idqn}" in out
+    assert "--agent {idqn,ddqn,c51,noisy,bootstrap,ensemble}" in out
     assert "--loss.reconstruction" in out
     assert "(default: 40000000)" in out
 
@@ -143,7 +144,16 @@ def test_help_lists_the_config_under_its_presets_values(
         ("train ALE/Pong-v5 --config none.toml", "'none.toml' cannot be read: No such file"),
         ("train ALE/Pong-v5 --config .", "cannot be read: Is a directory"),
         ("train ALE/Pong-v5 --preset papper", "invalid choice 'papper' for argument '--preset'"),
-        ("train ALE/Pong-v5 --agent ddqn", "Expected one of ('idqn',)"),
+        ("train ALE/Pong-v5 --preset papper", "Did you mean 'paper'?"),
+        ("train ALE/Pong-v5 --agent dqn", "Expected one of ('idqn', 'ddqn', 'c51', 'noisy',"),
+        ("train ALE/Pong-v5 --agent dqn", "Did you mean 'idqn' or 'ddqn'?"),
+        ("train ALE/Pong-v5 --agent.name bootstrp", "Did you mean 'bootstrap'?"),
+        ("train ALE/Pong-v5 --agent c51 --preset authors", "the authors' code has no c51 agent"),
+        ("train ALE/Pong-v5 --agent ddqn --agent.decoder ae", "must be 'none' for ddqn"),
+        (
+            "train ALE/Pong-v5 --agent.mask-probability 0",
+            "agent.mask_probability must be in (0, 1]",
+        ),
         ("train ALE/Pong-v5 --frames 1e6", "invalid literal for int() with base 10: '1e6'"),
         ("train ALE/Pong-v5 --seed 3", "did you mean '--seeds'"),
         ("train ALE/Pong-v5 --train.seed 3", "did you mean '--seeds'"),
@@ -187,6 +197,8 @@ def test_a_missing_gpu(capsys: pytest.CaptureFixture[str], short: Config) -> Non
         ("[agent]\nkeys = 'many'", "'agent.keys' must be an integer, got 'many'"),
         ("[agent", "is not valid TOML"),
         ("agent = 3", "'agent' must be a table of fields, got 3"),
+        ("[agent]\nname = 'dqn'", "unknown agent 'dqn'; did you mean 'idqn' or 'ddqn'?"),
+        ("[agent]\nname = 'ddqn'\ndecoder = 'ae'", "agent.decoder must be 'none' for ddqn"),
         ("[loss]\nbellman_kind = 'huber'", "must be one of 'smooth_l1', 'squared', got 'huber'"),
     ],
 )
@@ -277,6 +289,83 @@ def test_the_environment_may_come_from_the_file(
 ) -> None:
     assert run("train", "--config", "short.toml", "--quiet", "--name", "mine") == 0
     assert RunDir(Path("runs/mine")).config().env.id == "idqn/MiniPacman-v0"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Config:
+    capsys.readouterr()
+    assert run("config", *arguments) == 0
+    return from_dict(tomllib.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("agent", ["idqn", "ddqn", "c51", "noisy", "bootstrap", "ensemble"])
+@pytest.mark.parametrize("flag", ["--agent {}", "--agent.name {}", "--agent={}"])
+def test_an_agents_defaults_are_its_own(
+    capsys: pytest.CaptureFixture[str], agent: str, flag: str
+) -> None:
+    flags = flag.format(agent).split()
+    assert printed(capsys, "ALE/Pong-v5", *flags) == preset("paper", "ALE/Pong-v5", agent)
+    quick = printed(capsys, "--preset", "quick", *flags, "idqn/MiniPacman-v0")
+    assert quick == preset("quick", "idqn/MiniPacman-v0", agent)
+    more = printed(capsys, "ALE/Pong-v5", *flags, "--optimizer.learning-rate", "0.5")
+    assert more.optimizer.learning_rate == 0.5
+    assert more.agent == preset("paper", "ALE/Pong-v5", agent).agent
+
+
+def test_help_shows_the_agents_own_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("train", "--agent", "ensemble", "--help") == 0
+    out = capsys.readouterr().out
+    assert "(default: ensemble)" in out
+    assert "(default: 512)" in out
+
+
+def test_the_files_agent_counts_unless_a_flag_says_otherwise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("my.toml").write_text("[agent]\nname = 'c51'\natoms = 21")
+    for agent in ("idqn", "ddqn", "c51"):
+        expected = preset("paper", "ALE/Pong-v5", agent).replace(**{"agent.atoms": 21})
+        flags = ("--agent", agent) if agent != "c51" else ()
+        found = printed(capsys, "ALE/Pong-v5", "--config", "my.toml", *flags)
+        assert found == expected
+    Path("other.toml").write_text("[agent]\natoms = 21")
+    expected = preset("paper", "ALE/Pong-v5", "noisy").replace(**{"agent.atoms": 21})
+    flags = ("--config", "other.toml", "--agent", "noisy")
+    assert printed(capsys, "ALE/Pong-v5", *flags) == expected
+
+
+def test_errors_are_one_line_where_boxes_can_be_drawn_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Terminals know them, captured output does not."""
+    plain = refusal(capsys, "train", "ALE/Pong-v5", "--agent", "dqn")
+    monkeypatch.setattr("tyro._fmtlib._FORCE_UTF8_BOXES", True)
+    assert refusal(capsys, "train", "ALE/Pong-v5", "--agent", "dqn") == plain
+    assert refusal(capsys, "eval").startswith("idqn: error: Missing from idqn eval: RUN")
+
+
+def test_training_another_agent(short: Config, capsys: pytest.CaptureFixture[str]) -> None:
+    config = preset("quick", "idqn/MiniPacman-v0", "ddqn").replace(
+        **{
+            **{f"train.{n}": getattr(short.train, n) for n in ("envs", "target_sync_steps")},
+            **{f"replay.{n}": v for n, v in to_dict(short)["replay"].items()},
+            **{f"system.{n}": v for n, v in to_dict(short)["system"].items()},
+            **{f"env.{n}": v for n, v in to_dict(short)["env"].items()},
+            "train.frames": 200,
+        }
+    )
+    Path("short.toml").write_text(to_toml(config))
+    assert run(*TRAIN) == 0
+    assert "runs/MiniPacman-ddqn-s0" in capsys.readouterr().out
+    assert RunDir(Path("runs/MiniPacman-ddqn-s0")).config().agent == config.agent
+    assert run("eval", "MiniPacman-ddqn-s0", "--episodes", "2") == 0
+    stored = next(Path("runs/MiniPacman-ddqn-s0/evaluation").glob("*.json"))
+    assert json.loads(stored.read_text())["policy"] == "ddqn"
+    assert run("resume", "MiniPacman-ddqn-s0", "--frames", "300", "--quiet") == 0
+    capsys.readouterr()
+    assert run("runs") == 0
+    out = capsys.readouterr().out
+    assert " ddqn " in out
+    assert "300 (100 %)" in out
 
 
 def test_going_back_to_an_older_checkpoint(

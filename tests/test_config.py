@@ -3,12 +3,13 @@
 import dataclasses
 import json
 import tomllib
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from idqn.config import (
     AgentConfig,
+    AgentName,
     Config,
     EnvConfig,
     TrainConfig,
@@ -31,6 +32,9 @@ UNUSUAL = Config().replace(
         "agent.value_min": -1e-7,
         "agent.value_max": 1e22,
         "agent.value_spacing": "uniform",
+        "agent.linear_init_std": None,
+        "agent.decoder": "dense-vae",
+        "agent.epsilon_start": 1 / 3,
         "loss.bellman": 1 / 3,
         "optimizer.learning_rate": 1e-300,
         "optimizer.min_learning_rate": 1e-301,
@@ -40,7 +44,9 @@ UNUSUAL = Config().replace(
         "system.threads": 3,
     }
 )
+AGENTS = get_args(AgentName)
 CONFIGS = {name: preset(name, "ALE/Pong-v5") for name in PRESETS} | {
+    **{agent: preset("paper", "ALE/Pong-v5", agent) for agent in AGENTS},
     "mini": preset("quick", "idqn/MiniPacman-v0"),
     "unusual": UNUSUAL,
 }
@@ -87,7 +93,9 @@ def test_partial_data_is_laid_over_the_base() -> None:
         "env.frame_height",
         "env.frame_width",
         "env.max_episode_frames",
+        "agent.linear_init_std",
         "optimizer.halve_every_steps",
+        "train.turns",
         "system.workers",
         "system.threads",
     ],
@@ -150,6 +158,11 @@ def test_a_key_like_no_other_is_refused_without_a_guess() -> None:
         ("env.id", 5, "a string"),
         ("agent.encoder", "huge", "one of 'auto', 'nature', 'small', 'tiny'"),
         ("agent.encoder", 1, "one of 'auto'"),
+        ("agent.name", "dqn", "one of 'idqn', 'ddqn', 'c51', 'noisy', 'bootstrap', 'ensemble'"),
+        ("agent.decoder", True, "one of 'ae', 'vae', 'dense-vae', 'none'"),
+        ("agent.decoder", None, "one of 'ae', 'vae', 'dense-vae', 'none'"),
+        ("agent.linear_init_std", "wide", "a number or 'none'"),
+        ("agent.heads", 2.0, "an integer"),
         ("loss.bellman_kind", "l1", "one of 'smooth_l1', 'squared'"),
         ("train.seed", {"low": 1}, "an integer"),
     ],
@@ -188,6 +201,17 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"agent.value_max": -26.0},
     {"agent.key_init_std": 0.0},
     {"agent.linear_init_std": -0.1},
+    {"agent.noise_sigma": 0.0},
+    {"agent.atoms": 1},
+    {"agent.heads": 1},
+    {"agent.beta": -0.01},
+    {"agent.epsilon_start": 1.01},
+    {"agent.epsilon_start": -0.1},
+    {"agent.epsilon_end": 1.5},
+    {"agent.epsilon_end": -1e-9},
+    {"agent.epsilon_steps": 0},
+    {"agent.mask_probability": 0.0},  # no head would ever learn
+    {"agent.mask_probability": 1.1},
     {"loss.bellman": -1.0},
     {"loss.distributional": -1.0},
     {"loss.reconstruction": -1.0},
@@ -205,7 +229,15 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"replay.batch_size": 10_001},  # more than 10,000 transitions
     {"replay.transitions": 31},  # less than a batch of 32
     {"replay.learning_starts_steps": 31},  # less than a batch of 32
+    {"replay.priority_exponent": -0.1},
+    {"replay.priority_correction": -0.1},
+    {"replay.priority_correction": 1.1},
+    {"replay.priority_correction_steps": 0},
     {"train.envs": 10_001},  # more than replay.transitions
+    {"train.turns": 0},
+    {"train.turns": 3},  # of 16 environments
+    {"train.n_step": 0},
+    {"train.n_step": 625},  # of 16 environments: all of the 10,000 transitions
     {"train.frames": 0},
     {"train.envs": 0},
     {"train.train_every_steps": 0},
@@ -254,7 +286,18 @@ def test_numbers_must_be_finite(dotted: str, value: float) -> None:
 POSSIBLE: list[dict[str, Any]] = [
     {"agent.keys": 2},
     {"agent.exploration_factor": -0.01},  # shuns uncertainty
+    {"agent.mask_probability": 1.0},
+    {"agent.epsilon_start": 1.0},
+    {"agent.epsilon_end": 0.0},
+    {"agent.epsilon_steps": 1},
+    {"agent.beta": 0.0},
+    {"agent.heads": 2},
+    {"agent.decoder": "none"},
     {"loss.bellman": 0.0},
+    {"replay.priority_exponent": 0.0},
+    {"replay.priority_correction": 1.0},
+    {"train.n_step": 624},
+    {"train.turns": 16},
     {"env.max_episode_frames": 4},
     {"env.noop_max": 0},
     {"optimizer.beta1": 0.0},
@@ -310,3 +353,44 @@ def test_replace_refuses_unknown_names() -> None:
 def test_configs_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().train.seed = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("agent", [name for name in AGENTS if name != "idqn"])
+@pytest.mark.parametrize("decoder", ["ae", "vae", "dense-vae"])
+def test_only_idqn_has_a_decoder(agent: str, decoder: str) -> None:
+    config = preset("paper", "ALE/Pong-v5", agent)
+
+    with pytest.raises(UserError, match=rf"decoder must be 'none' for {agent}.*got '{decoder}'"):
+        config.replace(**{"agent.decoder": decoder})
+    with pytest.raises(UserError, match=r"agent\.decoder must be 'none'"):
+        Config().replace(**{"agent.name": agent})  # i-DQN's, with another name
+    assert Config().replace(**{"agent.decoder": decoder}).agent.decoder == decoder
+
+
+def test_a_sum_of_rewards_must_be_there_when_learning_starts() -> None:
+    changes = {"train.n_step": 5, "replay.learning_starts_steps": 64}
+
+    with pytest.raises(UserError, match=r"learning_starts_steps must be more than .* \(4 x 16\)"):
+        Config().replace(**changes)
+    assert Config().replace(**{**changes, "replay.learning_starts_steps": 65})
+
+
+@pytest.mark.parametrize(
+    ("agent", "shared_torso", "shares"),
+    [
+        ("bootstrap", False, True),
+        ("ensemble", True, True),
+        ("ensemble", False, False),
+        ("ddqn", True, False),
+    ],
+)
+def test_who_shares_convolutions(agent: Any, shared_torso: bool, shares: bool) -> None:
+    config = AgentConfig(name=agent, decoder="none", shared_torso=shared_torso)
+
+    assert config.shares_torso == shares
+
+
+def test_any_random_action_is_dithering() -> None:
+    assert not AgentConfig().dithers
+    assert AgentConfig(epsilon_start=0.1).dithers
+    assert AgentConfig(epsilon_end=0.1).dithers

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.func import vmap
 
+from idqn.agents.idqn import IDQN
+from idqn.agents.objective import Chance, Heads, Outcome
 from idqn.config import Config
 from idqn.learner import Learner
 from idqn.losses import bellman_loss, distributional_loss, diversity_loss, reconstruction_loss
 from idqn.networks import build_network
-from idqn.objective import Heads, Objective, Outcome
 from idqn.projection import project
 from idqn.types import Batch, Seen
 
@@ -29,7 +30,9 @@ def make_batch(runs: int, actions: int, size: int = 6, seed: int = 0) -> Batch:
         action=torch.randint(0, actions, (runs, size), generator=g),
         reward=4 * torch.randn(runs, size, generator=g),
         next_observation=pixels(),
-        terminated=torch.rand(runs, size, generator=g) < 0.3,
+        discount=0.9 * (torch.rand(runs, size, generator=g) >= 0.3),
+        place=torch.randint(0, 300, (runs, size), generator=g),
+        weight=0.5 + torch.rand(runs, size, generator=g),
     )
 
 
@@ -39,9 +42,7 @@ def only(batch: Batch, run: int) -> Batch:
 
 def with_vmap(learner: Learner) -> Learner:
     """The GPU's way of mapping over runs, on the CPU."""
-    learner._choose = vmap(learner.objective.act)
-    learner._gradients = vmap(learner.objective.gradients)
-    learner._pixels = vmap(learner.objective.reconstruction_gradient)
+    learner.map_with(vmap)
     return learner
 
 
@@ -50,7 +51,7 @@ def three(tiny: Config, **changes: Any) -> list[Config]:
     own: list[dict[str, Any]] = [
         {"train.seed": 0},
         {"train.seed": 1, "loss.diversity": 0.5, "optimizer.learning_rate": 1e-3},
-        {"train.seed": 2, "train.clip_rewards": True, "agent.value_spacing": "uniform"},
+        {"train.seed": 2, "agent.exploration_factor": 0.5, "agent.value_spacing": "uniform"},
     ]
     return [tiny.replace(**changes, **o) for o in own]
 
@@ -77,12 +78,14 @@ def test_a_population_of_three_equals_three_single_runs_to_the_bit(
     alone = [Learner([c], SHAPE, [a], CPU) for c, a in zip(configs, actions, strict=True)]
     for update in range(5):
         batch = make_batch(3, 3, seed=update)
-        measured = together.update(batch)
+        found = together.update(batch)
         for run, single in enumerate(alone):
             own = single.update(only(batch, run))
-            for name in own:
+            assert torch.equal(found.surprise[run], own.surprise[0])
+            assert found.measured.keys() == own.measured.keys()
+            for name in own.measured:
                 if name != "key_hits":
-                    assert torch.equal(measured[name][run], own[name][0]), name
+                    assert torch.equal(found.measured[name][run], own.measured[name][0]), name
     for run, single in enumerate(alone):
         assert together.weights(run).keys() == single.weights(0).keys()
         for name, tensor in single.weights(0).items():
@@ -98,9 +101,9 @@ def test_a_population_of_three_equals_three_single_runs_to_the_bit(
 def test_absent_actions_add_nothing_to_diversity_over_all_actions(tiny: Config) -> None:
     configs = three(tiny, **{"loss.diversity_rows": "all"})
     batch = make_batch(3, 3)
-    together = Learner(configs, SHAPE, ACTIONS, CPU).update(batch)
+    together = Learner(configs, SHAPE, ACTIONS, CPU).update(batch).measured
     for run, (config, actions) in enumerate(zip(configs, ACTIONS, strict=True)):
-        alone = Learner([config], SHAPE, [actions], CPU).update(only(batch, run))
+        alone = Learner([config], SHAPE, [actions], CPU).update(only(batch, run)).measured
         torch.testing.assert_close(together["loss/diversity"][run], alone["loss/diversity"][0])
 
 
@@ -111,11 +114,32 @@ def test_vmap_and_the_loop_compute_the_same(tiny: Config) -> None:
     for update in range(3):
         batch = make_batch(3, 3, seed=update)
         first, second = looped.update(batch), mapped.update(batch)
-        for name in first:
-            torch.testing.assert_close(first[name], second[name], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(first.surprise, second.surprise, rtol=1e-4, atol=1e-5)
+        assert first.measured.keys() == second.measured.keys()
+        for name, value in first.measured.items():
+            torch.testing.assert_close(value, second.measured[name], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(looped.online, mapped.online, rtol=1e-3, atol=1e-5)
     observation = make_batch(3, 3).observation
     assert torch.equal(looped.act(observation), mapped.act(observation))
+
+
+def test_a_run_that_never_acts_at_random_may_be_beside_one_that_does(tiny: Config) -> None:
+    always = tiny.replace(**{"agent.epsilon_start": 1.0, "agent.epsilon_end": 1.0})
+    configs = [tiny, always, always.replace(**{"agent.epsilon_end": 0.0, "train.seed": 1})]
+    together = Learner(configs, SHAPE, [3, 3, 3], CPU)
+    alone = [Learner([config], SHAPE, [3], CPU) for config in configs]
+    observation = make_batch(3, 3, size=400).observation
+    for choice in range(3):
+        acted = together.act(observation)
+        assert int(together.choices) == choice + 1
+        for run, single in enumerate(alone):
+            assert torch.equal(acted[run], single.act(observation[run : run + 1])[0])
+    # every action of the second: 133 ± 5 standard deviations of √(400·⅓·⅔) = 9.4
+    assert ((acted[1].bincount(minlength=3) - 400 / 3).abs() < 47).all()
+    network = build_network(tiny.agent, SHAPE, 3, tiny.train.seed)
+    out = network(observation[0])
+    expected = (out.q + tiny.agent.exploration_factor * out.uncertainty).argmax(-1)
+    assert torch.equal(acted[0], expected)
 
 
 def test_the_optimiser_is_torchs_adam_with_clipping(tiny: Config) -> None:
@@ -129,7 +153,7 @@ def test_the_optimiser_is_torchs_adam_with_clipping(tiny: Config) -> None:
         parameter.grad = gradient[0].clone()
         norm = torch.nn.utils.clip_grad_norm_([parameter], 0.5)
         adam.step()
-        measured = learner.update(batch)
+        measured = learner.update(batch).measured
         torch.testing.assert_close(measured["gradient_norm"][0], norm)
         torch.testing.assert_close(learner.online[0], parameter.detach(), rtol=1e-4, atol=1e-6)
 
@@ -153,7 +177,7 @@ def test_layer_clipping_leaves_the_keys_alone(tiny: Config) -> None:
     learner._clip_layers(gradient)
     for name, columns in learner.rows.columns.items():
         piece = gradient[:, columns]
-        if name == "memory.keys":
+        if name == "head.keys":
             assert torch.equal(piece, torch.full_like(piece, 2.0))
         else:
             assert float(piece.norm()) == pytest.approx(1.0, rel=1e-4)
@@ -163,14 +187,13 @@ def test_layer_clipping_leaves_the_keys_alone(tiny: Config) -> None:
 @pytest.mark.parametrize("rows", ["chosen", "all"])
 def test_the_gradient_is_that_of_the_plain_module(tiny: Config, bootstrap: str, rows: str) -> None:
     """One loss through one `nn.Module` and autograd, against rows, stacks and two half ways."""
-    changes = {"train.bootstrap": bootstrap, "train.discount": 0.9, "loss.diversity_rows": rows}
-    config = tiny.replace(**changes)
+    config = tiny.replace(**{"train.bootstrap": bootstrap, "loss.diversity_rows": rows})
     learner = Learner([config], SHAPE, [3], CPU)
     online = build_network(config.agent, SHAPE, 3, config.train.seed)
     other = build_network(config.agent, SHAPE, 3, seed=77)
     learner.target[0] = learner.rows.pack(dict(other.named_parameters()))
     batch = make_batch(1, 3)
-    gradient, measured = learner.gradient(batch)
+    gradient, found = learner.gradient(batch)
 
     b = Batch(*(tensor[0] for tensor in batch))
     with torch.no_grad():
@@ -182,27 +205,27 @@ def test_the_gradient_is_that_of_the_plain_module(tiny: Config, bootstrap: str, 
     }[bootstrap]
     best = choosing.q.argmax(-1)
     samples = torch.arange(len(best))
-    discount = 0.9 * (~b.terminated)
     out = online(b.observation)
     attention = out.attention[samples, b.action]
     target = project(
         valuing.attention[samples, best],
-        b.reward[:, None] + discount[:, None] * online.memory.values,
-        online.memory.values,
+        b.reward[:, None] + b.discount[:, None] * online.head.values,
+        online.head.values,
     )
+    chosen_q, target_q = out.q[samples, b.action], b.reward + b.discount * valuing.q[samples, best]
+    bellman = bellman_loss(chosen_q, target_q, config.loss.bellman_kind)
+    distributional = distributional_loss(out.log_attention[samples, b.action], target)
     losses = {
-        "bellman": bellman_loss(
-            out.q[samples, b.action],
-            b.reward + discount * valuing.q[samples, best],
-            config.loss.bellman_kind,
-        ),
-        "distributional": distributional_loss(out.log_attention[samples, b.action], target),
+        "bellman": (b.weight * bellman).mean(),
+        "distributional": (b.weight * distributional).mean(),
         "reconstruction": reconstruction_loss(out.reconstruction, online.normalize(b.observation)),
         "diversity": diversity_loss(attention if rows == "chosen" else out.attention.flatten(1)),
     }
-    sum(getattr(config.loss, name) * loss for name, loss in losses.items()).backward()
-    for name, loss in losses.items():
-        torch.testing.assert_close(measured[f"loss/{name}"][0], loss.detach())
+    total = sum(getattr(config.loss, name) * loss for name, loss in losses.items())
+    total.backward()
+    for name, loss in (losses | {"total": total}).items():
+        torch.testing.assert_close(found.measured[f"loss/{name}"][0], loss.detach())
+    torch.testing.assert_close(found.surprise[0], (target_q - chosen_q).abs().detach())
     for name, parameter in online.named_parameters():
         own = learner.rows.named(gradient)[name][0]
         torch.testing.assert_close(own, parameter.grad, rtol=1e-4, atol=1e-6, msg=name)
@@ -219,14 +242,16 @@ def aim_of(config: Config, batch: Batch, target_seed: int) -> Any:
         choosing = (target if kind == "target" else online)(after).embedding
         valuing = (online if kind == "online" else target)(after).embedding
         seen = Seen(here, choosing, valuing)
-        aim = Objective(config, online.memory).aim(
+        none = torch.zeros(0)
+        aim = IDQN([config], online.head).aim(
             Heads(
-                dict(online.memory.named_parameters()),
-                dict(target.memory.named_parameters()),
-                dict(online.memory.named_buffers()),
+                dict(online.head.named_parameters()),
+                dict(target.head.named_parameters()),
+                dict(online.head.named_buffers()),
             ),
             seen,
-            Outcome(batch.action[0], batch.reward[0], batch.terminated[0]),
+            Outcome(batch.action[0], batch.reward[0], batch.discount[0], batch.weight[0]),
+            Chance(none, none, none, torch.zeros(())),
             type(own)(*(column[0] for column in own)),
         )
     return aim, online, target
@@ -235,34 +260,24 @@ def aim_of(config: Config, batch: Batch, target_seed: int) -> Any:
 @pytest.mark.parametrize("bootstrap", ["double", "target", "online"])
 def test_targets_by_hand(tiny: Config, bootstrap: str) -> None:
     """Independent arithmetic: loops and plain modules instead of gathers and rows."""
-    config = tiny.replace(**{"train.bootstrap": bootstrap, "train.discount": 0.9})
+    config = tiny.replace(**{"train.bootstrap": bootstrap})
     batch = make_batch(1, 3)
+    assert batch.discount.unique().tolist() == pytest.approx([0.0, 0.9])
     aim, online, other = aim_of(config, batch, target_seed=77)
     with torch.no_grad():
         by_online, by_target = online(batch.next_observation[0]), other(batch.next_observation[0])
     choice = by_target if bootstrap == "target" else by_online
     value = by_online if bootstrap == "online" else by_target
-    atoms = online.memory.values.tolist()
+    atoms = online.head.values.tolist()
     for i in range(batch.action.shape[1]):
         best = max(range(3), key=lambda a: float(choice.q[i, a]))
         reward = float(batch.reward[0, i])
-        discount = 0.0 if batch.terminated[0, i] else 0.9
+        discount = float(batch.discount[0, i])
         expected_q = reward + discount * float(value.q[i, best])
         assert float(aim.q[i]) == pytest.approx(expected_q, rel=1e-5)
         moved = [min(max(reward + discount * z, atoms[0]), atoms[-1]) for z in atoms]
         mean = sum(p * z for p, z in zip(value.attention[i, best].tolist(), moved, strict=True))
-        assert float((aim.attention[i] * online.memory.values).sum()) == pytest.approx(
-            mean, abs=1e-4
-        )
-
-
-def test_clipping_rewards_happens_in_the_learner(tiny: Config) -> None:
-    batch = make_batch(1, 3)._replace(
-        reward=torch.tensor([[10.0, -400.0, 0.5, 0.0, 1.0, -1.0]]),
-        terminated=torch.ones(1, 6, dtype=torch.bool),
-    )
-    aim, _, _ = aim_of(tiny.replace(**{"train.clip_rewards": True}), batch, target_seed=1)
-    assert aim.q.tolist() == [1.0, -1.0, 0.5, 0.0, 1.0, -1.0]
+        assert float((aim.attention[i] * online.head.values).sum()) == pytest.approx(mean, abs=1e-4)
 
 
 def test_weights_load_into_the_plain_module_and_back(tiny: Config) -> None:
@@ -293,4 +308,4 @@ def test_key_hits_count_the_most_attended_key_of_the_chosen_action(tiny: Config)
     expected = torch.zeros(1, 3, tiny.agent.keys)
     for i, action in enumerate(batch.action[0].tolist()):
         expected[0, action, int(attention[i, action].argmax())] += 1
-    assert torch.equal(learner.update(batch)["key_hits"], expected)
+    assert torch.equal(learner.update(batch).measured["key_hits"], expected)

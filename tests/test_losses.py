@@ -1,12 +1,19 @@
-"""The four losses, by hand. Arithmetic in the comments."""
+"""The losses, by hand. Arithmetic in the comments."""
 
 from typing import Literal
 
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import Normal, kl_divergence
 
-from idqn.losses import bellman_loss, distributional_loss, diversity_loss, reconstruction_loss
+from idqn.losses import (
+    bellman_loss,
+    distributional_loss,
+    divergence_loss,
+    diversity_loss,
+    reconstruction_loss,
+)
 
 
 def value(loss: Tensor) -> float:
@@ -17,15 +24,19 @@ def value(loss: Tensor) -> float:
 def test_bellman_squared() -> None:
     q, target = torch.tensor([1.0, 2.0, -3.0]), torch.tensor([1.5, 0.0, -3.0])
 
+    loss = bellman_loss(q, target, "squared")
+    assert loss.tolist() == [0.25, 4.0, 0.0]
     # (0.25 + 4 + 0) / 3
-    assert value(bellman_loss(q, target, "squared")) == pytest.approx(4.25 / 3)
+    assert value(loss.mean()) == pytest.approx(4.25 / 3)
 
 
 def test_bellman_smooth_l1() -> None:
     q, target = torch.tensor([1.0, 2.0, -3.0]), torch.tensor([1.5, 0.0, -3.0])
 
     # below 1: ½·0.5² = 0.125; above: 2 - ½ = 1.5; (0.125 + 1.5 + 0) / 3
-    assert value(bellman_loss(q, target, "smooth_l1")) == pytest.approx(1.625 / 3)
+    loss = bellman_loss(q, target, "smooth_l1")
+    assert loss.tolist() == [0.125, 1.5, 0.0]
+    assert value(loss.mean()) == pytest.approx(1.625 / 3)
 
 
 @pytest.mark.parametrize(("kind", "slope"), [("smooth_l1", 1.0), ("squared", 100.0)])
@@ -33,7 +44,7 @@ def test_bellman_gradient_of_a_large_error(
     kind: Literal["smooth_l1", "squared"], slope: float
 ) -> None:
     q = torch.tensor([50.0], requires_grad=True)
-    bellman_loss(q, torch.tensor([0.0]), kind).backward()
+    bellman_loss(q, torch.tensor([0.0]), kind).mean().backward()
 
     assert q.grad is not None
     assert q.grad.tolist() == [slope]  # smooth_l1 is bounded; 2·50 for the square
@@ -44,7 +55,14 @@ def test_bellman_refuses_a_column() -> None:
     with pytest.raises(AssertionError):
         bellman_loss(torch.zeros(3), torch.zeros(3, 1), "squared")
     with pytest.raises(AssertionError):
-        bellman_loss(torch.zeros(3, 1), torch.zeros(3, 1), "squared")
+        bellman_loss(torch.zeros(3, 1), torch.zeros(3), "squared")
+
+
+def test_bellman_of_several_heads_is_each_ones_own() -> None:
+    q, target = torch.tensor([[1.0, 2.0], [-3.0, 0.0]]), torch.tensor([[1.5, 0.0], [-3.0, 3.0]])
+
+    assert bellman_loss(q, target, "squared").tolist() == [[0.25, 4.0], [0.0, 9.0]]
+    assert bellman_loss(q, target, "smooth_l1").tolist() == [[0.125, 1.5], [0.0, 2.5]]
 
 
 ATTENTION = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]])
@@ -53,22 +71,25 @@ TARGET = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]])
 
 def test_distributional_is_cross_entropy() -> None:
     # -ln 0.5 = 0.693147; -(½ ln 0.2 + ½ ln 0.7) = 0.804719 + 0.178337 = 0.983056; mean of both
-    assert value(distributional_loss(ATTENTION.log(), TARGET)) == pytest.approx(0.838102, abs=2e-6)
+    loss = distributional_loss(ATTENTION.log(), TARGET)
+    assert loss.tolist() == pytest.approx([0.693147, 0.983056], abs=2e-6)
+    assert value(loss.mean()) == pytest.approx(0.838102, abs=2e-6)
 
 
 def test_distributional_with_epsilon_in_the_logarithm() -> None:
     # -ln 0.6 = 0.510826; -(½ ln 0.3 + ½ ln 0.8) = 0.601986 + 0.111572 = 0.713558; mean of both
-    actual = value(distributional_loss(ATTENTION.log(), TARGET, log_epsilon=0.1))
+    loss = distributional_loss(ATTENTION.log(), TARGET, log_epsilon=0.1)
 
-    assert actual == pytest.approx(0.612192, abs=2e-6)
+    assert loss.tolist() == pytest.approx([0.510826, 0.713558], abs=2e-6)
+    assert value(loss.mean()) == pytest.approx(0.612192, abs=2e-6)
 
 
 def test_epsilon_bounds_the_loss_of_a_confident_mistake() -> None:
     log_attention, target = torch.tensor([[0.0, -1000.0]]), torch.tensor([[0.0, 1.0]])
 
-    assert value(distributional_loss(log_attention, target)) == 1000.0
+    assert value(distributional_loss(log_attention, target).mean()) == 1000.0
     # -ln 1e-6 = 6 ln 10 = 13.815511
-    actual = value(distributional_loss(log_attention, target, log_epsilon=1e-6))
+    actual = value(distributional_loss(log_attention, target, log_epsilon=1e-6).mean())
     assert actual == pytest.approx(13.815511, abs=1e-4)
 
 
@@ -151,6 +172,7 @@ def test_gradients_are_finite_for_saturated_attention(name: str) -> None:
         loss = diversity_loss(attention)
     else:
         loss = distributional_loss(log_attention, target, 1e-6 if name == "log_epsilon" else 0.0)
+    loss = loss.mean()
     loss.backward()
 
     assert loss.isfinite()
@@ -160,7 +182,42 @@ def test_gradients_are_finite_for_saturated_attention(name: str) -> None:
 
 def test_exact_cross_entropy_still_learns_when_saturated() -> None:
     logits = torch.tensor([[1e4, 0.0]], requires_grad=True)
-    distributional_loss(logits.log_softmax(-1), torch.tensor([[0.0, 1.0]])).backward()
+    distributional_loss(logits.log_softmax(-1), torch.tensor([[0.0, 1.0]])).mean().backward()
 
     assert logits.grad is not None
     assert logits.grad.tolist() == [[1.0, -1.0]]  # softmax - target
+
+
+def test_divergence_by_hand() -> None:
+    mean = torch.tensor([[0.0, 3.0], [0.0, 0.0]])
+    log_variance = torch.tensor([[0.0, 0.0], [0.0, 2.0]])
+
+    # standard normal: 0; mean 3: 9/2 = 4.5; variance e²: (e² - 1 - 2)/2 = 2.194528; over B = 2
+    assert value(divergence_loss(mean, log_variance)) == pytest.approx((4.5 + 2.194528) / 2)
+
+
+def test_divergence_is_torchs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean, log_variance = 2 * torch.randn(2, 5, 7, generator=generator)
+
+    each = kl_divergence(Normal(mean, (log_variance / 2).exp()), Normal(0.0, 1.0))  # [B, E]
+
+    torch.testing.assert_close(divergence_loss(mean, log_variance), each.sum(1).mean())
+
+
+def test_divergence_is_zero_and_flat_at_a_standard_normal() -> None:
+    mean = torch.zeros(3, 4, requires_grad=True)
+    log_variance = torch.zeros(3, 4, requires_grad=True)
+    loss = divergence_loss(mean, log_variance)
+    loss.backward()
+
+    assert value(loss.detach()) == 0.0
+    assert mean.grad is not None
+    assert log_variance.grad is not None
+    assert not mean.grad.any()
+    assert not log_variance.grad.any()
+
+
+def test_divergence_refuses_broadcasting() -> None:
+    with pytest.raises(AssertionError):
+        divergence_loss(torch.zeros(2, 3), torch.zeros(2, 1))

@@ -130,3 +130,113 @@ def test_unknown_preset_names_the_nearest_and_all() -> None:
 
     for name in PRESETS:
         assert name in str(caught.value)
+
+
+BASELINES = ["ddqn", "c51", "noisy", "bootstrap", "ensemble"]
+
+# what each agent's presets set besides what i-DQN's do
+OF_BASELINES: dict[str, Any] = {
+    "agent.decoder": "none",
+    "agent.embedding_size": 512,
+    "agent.linear_init_std": None,
+    "optimizer.learning_rate": 1e-4,
+    "train.clip_rewards": True,
+}
+DITHERING: dict[str, Any] = {"agent.epsilon_start": 1.0, "agent.epsilon_end": 0.01}
+OF_AGENT: dict[str, dict[str, Any]] = {
+    "idqn": {},
+    "ddqn": {**OF_BASELINES, **DITHERING},
+    "c51": {
+        **OF_BASELINES,
+        **DITHERING,
+        "agent.value_min": -10.0,
+        "agent.value_max": 10.0,
+        "optimizer.learning_rate": 2.5e-4,
+        "optimizer.epsilon": 0.01 / 32,
+    },
+    "noisy": OF_BASELINES,
+    "bootstrap": OF_BASELINES,
+    "ensemble": {**OF_BASELINES, "agent.exploration_factor": 0.1},
+}
+
+
+@pytest.mark.parametrize("agent", OF_AGENT)
+def test_agents_differ_from_idqn_only_where_theirs_says(agent: str) -> None:
+    config, idqn = preset("paper", PONG, agent), preset("paper", PONG)
+    own = {"agent.name": agent, **OF_AGENT[agent]}
+
+    assert {name: value_of(config, name) for name in own} == own
+    differing = {n for n in field_names() if value_of(config, n) != value_of(idqn, n)}
+    # C51's rate is i-DQN's, not the other baselines'
+    assert differing == {n for n, value in own.items() if value != value_of(idqn, n)}
+
+
+@pytest.mark.parametrize(
+    ("agent", "dotted", "value"),
+    [
+        ("ddqn", "agent.epsilon_steps", 1_000_000),
+        ("c51", "agent.epsilon_steps", 1_000_000),
+        ("c51", "agent.atoms", 51),
+        ("noisy", "agent.noise_sigma", 0.5),
+        ("bootstrap", "agent.heads", 10),
+        ("bootstrap", "agent.mask_probability", 0.5),
+        ("ensemble", "agent.heads", 10),
+        ("ensemble", "agent.shared_torso", False),
+    ],
+)
+def test_what_agents_have_of_their_own(agent: str, dotted: str, value: Any) -> None:
+    assert value_of(preset("paper", PONG, agent), dotted) == value
+
+
+@pytest.mark.parametrize("agent", OF_AGENT)
+def test_who_takes_random_actions(agent: str) -> None:
+    assert preset("paper", PONG, agent).agent.dithers == (agent in ("ddqn", "c51"))
+
+
+@pytest.mark.parametrize("env_id", [PONG, "idqn/MiniPacman-v0"])
+@pytest.mark.parametrize("agent", BASELINES)
+@pytest.mark.parametrize("name", ["paper", "quick"])
+def test_every_agents_presets_are_valid(name: str, agent: str, env_id: str) -> None:
+    config = preset(name, env_id, agent)
+
+    assert (config.env.id, config.agent.name) == (env_id, agent)
+    assert from_dict(to_dict(config)) == config
+    assert config.env == preset(name, env_id).env
+    assert config.train.frames == preset(name, env_id).train.frames
+
+
+@pytest.mark.parametrize("agent", OF_AGENT)
+def test_quick_agents_come_to_their_senses_in_time(agent: str) -> None:
+    config = preset("quick", "idqn/MiniPacman-v0", agent)
+
+    assert config.agent.embedding_size == 64
+    if config.agent.dithers:
+        assert config.agent.epsilon_steps < config.train.frames / config.env.frame_skip / 2
+        assert config.agent.epsilon_end == 0.05
+
+
+def test_the_authors_had_a_ddqn() -> None:
+    paper, authors = preset("paper", PONG, "ddqn"), preset("authors", PONG, "ddqn")
+
+    differing = {n for n in field_names() if value_of(paper, n) != value_of(authors, n)}
+
+    assert differing == {
+        "train.frames",
+        "train.bootstrap_on_truncation",
+        "optimizer.clip_scope",
+    }
+    assert authors.agent.decoder == "none"
+
+
+@pytest.mark.parametrize("agent", ["c51", "noisy", "bootstrap", "ensemble"])
+def test_the_authors_had_no_other_agents(agent: str) -> None:
+    with pytest.raises(UserError, match=rf"no {agent} agent, only idqn and ddqn; use --preset"):
+        preset("authors", PONG, agent)
+
+
+def test_unknown_agent_names_the_nearest_and_all() -> None:
+    with pytest.raises(UserError, match=r"unknown agent 'bootstrp'; did you mean 'bootstrap'") as e:
+        preset("paper", PONG, "bootstrp")
+
+    for agent in OF_AGENT:
+        assert agent in str(e.value)

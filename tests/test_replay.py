@@ -85,7 +85,7 @@ def test_truncation_shows_the_final_frame_and_never_the_next_episode(stack: int)
     }
     assert seen == {k: (s[-stack:], n[-stack:]) for k, (s, n) in expected.items()}
     assert replay.observation().flatten().tolist() == [0, 0, 4, 5][-stack:]
-    assert not batch.terminated.any()
+    assert (batch.discount == np.float32(0.99)).all()
 
 
 @pytest.mark.parametrize("stack", [1, 2, 4])
@@ -108,8 +108,8 @@ def test_truncations_all_the_time_cost_transitions_but_never_pixels(
 
 @pytest.mark.parametrize("stack", [1, 4, 8])
 def test_the_smallest_replay_keeps_the_current_observation(stack: int) -> None:
-    # the config allows as few transitions as environments; environment 0 never ends, so that
-    # its stack is as old as can be, while all others write two frames in every step
+    # even fewer transitions than the config allows; environment 0 never ends, so that its stack
+    # is as old as can be, while all others write two frames in every step
     envs = 8
     truncating = np.array([0.0] + [1.0] * (envs - 1))
     world = World(envs, stack, terminating=0.0, truncating=truncating, runs=1, envs=envs)
@@ -149,10 +149,12 @@ def test_types() -> None:
 
     assert batch.observation.shape == batch.next_observation.shape == (2, 5, 6, 2, 1)
     assert batch.observation.dtype == batch.next_observation.dtype == torch.uint8
-    assert batch.action.shape == batch.reward.shape == batch.terminated.shape == (2, 5)
-    assert batch.action.dtype == torch.int64
-    assert batch.reward.dtype == torch.float32
-    assert batch.terminated.dtype == torch.bool
+    for tensor in (batch.action, batch.place):
+        assert tensor.shape == (2, 5)
+        assert tensor.dtype == torch.int64
+    for tensor in (batch.reward, batch.discount, batch.weight):
+        assert tensor.shape == (2, 5)
+        assert tensor.dtype == torch.float32
     assert world.replay.observation().shape == (2, 3, 6, 2, 1)
     assert world.replay.observation().dtype == torch.uint8
 
@@ -173,8 +175,8 @@ def test_a_draw_is_repeatable_and_differs_from_the_next() -> None:
 
     assert_same_batch(world.replay.sample(32, draw=5), world.replay.sample(32, draw=5))
     fifth, sixth = world.replay.sample(32, draw=5), world.replay.sample(32, draw=6)
-    assert not torch.equal(fifth.reward, sixth.reward)
-    assert not torch.equal(fifth.reward[0] % 3, fifth.reward[1] % 3)  # each run draws its own
+    assert not torch.equal(fifth.place, sixth.place)
+    assert not torch.equal(fifth.place[0], fifth.place[1])  # each run draws its own
 
 
 def test_starting_anew_keeps_what_is_stored() -> None:

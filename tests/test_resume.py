@@ -58,6 +58,9 @@ def test_sigkill_then_resume_is_exact(tiny: Config, tmp_path: Path, env: str) ->
             "env.sticky_probability": 0.25,
             "replay.learning_starts_steps": 40,
             "replay.transitions": 100,
+            "replay.prioritized": True,
+            "train.n_step": 3,
+            "agent.epsilon_end": 0.3,
             "system.workers": 2,
         }
     (tmp_path / "config.toml").write_text(to_toml(tiny.replace(**changes)))

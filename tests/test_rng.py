@@ -1,12 +1,15 @@
 """Random numbers as a function of (seed, counter), against plain Python integers."""
 
+from collections.abc import Callable
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from idqn import rng
-from idqn.rng import make_lanes, random_bits, random_index
+from idqn.rng import make_lanes, normal, random_bits, random_index, uniform
 
 CPU = torch.device("cpu")
 
@@ -145,3 +148,87 @@ def test_global_torch_seed_has_no_say() -> None:
     torch.manual_seed(2)
 
     assert bits(3, 5, 10) == before
+
+
+Draw = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def test_uniform_by_hand() -> None:
+    seed, counter = torch.tensor([7]), torch.tensor([2_500_000])
+    expected = [((b >> 9) + 0.5) / 2**23 for b in expected_bits(7, 2_500_000, 40)]
+
+    drawn = uniform(seed, counter, make_lanes(40, CPU))
+
+    assert drawn.dtype == torch.float32
+    assert drawn[0].tolist() == expected  # to the bit
+
+
+def test_normal_is_the_quantile_of_uniform() -> None:
+    seed, counter, lanes = torch.tensor([7]), torch.tensor([3]), make_lanes(500, CPU)
+    quantile = NormalDist().inv_cdf
+    expected = torch.tensor([[quantile(u) for u in uniform(seed, counter, lanes)[0].tolist()]])
+
+    torch.testing.assert_close(normal(seed, counter, lanes), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_even_the_last_bits_stay_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = torch.tensor([[0, 2**31, 2**32 - 1]])
+    monkeypatch.setattr(rng, "random_bits", lambda *_: edges)
+
+    low, middle, high = uniform(edges, edges, edges)[0].tolist()
+    assert 0 < low < 1e-6
+    assert middle == pytest.approx(0.5)
+    assert 1 - 1e-6 < high < 1
+    low, middle, high = normal(edges, edges, edges)[0].tolist()
+    assert -6 < low < -5
+    assert middle == pytest.approx(0, abs=1e-6)
+    assert high == -low
+
+
+@pytest.mark.parametrize("along", ["draws", "counters", "seeds"])
+@pytest.mark.parametrize(
+    ("draw", "mean", "variance", "fourth"), [(uniform, 0.5, 1 / 12, 1 / 80), (normal, 0, 1, 3)]
+)
+def test_moments(draw: Draw, mean: float, variance: float, fourth: float, along: str) -> None:
+    total = 40_000
+    zeros, numbers = torch.zeros(total, dtype=torch.int64), torch.arange(total)
+    if along == "draws":
+        drawn = draw(torch.tensor([5]), torch.tensor([9]), make_lanes(total, CPU))
+    elif along == "counters":
+        drawn = draw(zeros, numbers, make_lanes(1, CPU))
+    else:
+        drawn = draw(numbers, zeros, make_lanes(1, CPU))
+
+    assert drawn.numel() == total
+    error = drawn.double().flatten() - mean
+    # four standard deviations of each, which are those of one number over √40,000
+    assert abs(float(error.mean())) < 4 * (variance / total) ** 0.5
+    spread = (fourth - variance**2) / total
+    assert abs(float(error.square().mean()) - variance) < 4 * spread**0.5
+    assert abs(float(error.pow(3).mean())) < 4 * (15 * variance**3 / total) ** 0.5
+
+
+@pytest.mark.parametrize("draw", [uniform, normal])
+def test_lanes_counters_and_seeds_are_independent(draw: Draw) -> None:
+    lanes = make_lanes(20_000, CPU)
+    rows = draw(torch.tensor([1, 1, 2]), torch.tensor([0, 1, 0]), lanes).double()
+    shifted = rows[:1].roll(1, 1)  # each lane beside the one before
+
+    correlation = torch.corrcoef(torch.cat([rows, shifted]))
+
+    # one standard deviation is 1/√20,000 = 0.007
+    assert (correlation - torch.eye(4)).abs().max() < 0.03
+
+
+@pytest.mark.parametrize("draw", [uniform, normal])
+def test_equal_seeds_and_counters_draw_equal_numbers(draw: Draw) -> None:
+    seeds, counters = torch.tensor([4, 0, 4, 99, 4]), torch.tensor([7, 7, 8, 0, 7])
+
+    together = draw(seeds, counters, make_lanes(50, CPU))
+
+    assert torch.equal(together[0], together[4])
+    assert len({tuple(row) for row in together.tolist()}) == 4
+    for run in range(5):
+        own = slice(run, run + 1)
+        longer = draw(seeds[own], counters[own], make_lanes(80, CPU))
+        assert torch.equal(together[own], longer[:, :50])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from idqn.agent import load
 from idqn.config import Config
 from idqn.errors import DivergenceError, UserError
 from idqn.evaluate import evaluate, random_policy
-from idqn.learner import Learner
+from idqn.learner import Learner, Update
 from idqn.presets import preset
 from idqn.run_dir import RunDir
 from idqn.train import Progress, resume, train
@@ -60,6 +61,31 @@ def test_resuming_from_any_checkpoint_ends_the_same(tiny: Config, tmp_path: Path
         assert outcome.frames == 600
         assert_same_checkpoint(tmp_path / "whole", tmp_path / "part")
         assert metrics(tmp_path / "whole") == metrics(tmp_path / "part")
+
+
+@pytest.mark.parametrize("start", [0, 200])
+def test_resuming_is_exact_with_chance_priorities_and_sums_of_rewards(
+    tiny: Config, tmp_path: Path, start: int
+) -> None:
+    tiny = tiny.replace(
+        **{
+            "agent.epsilon_start": 0.8,
+            "agent.epsilon_end": 0.1,
+            "agent.epsilon_steps": 400,
+            "agent.decoder": "vae",
+            "replay.prioritized": True,
+            "train.n_step": 3,
+            "train.turns": 2,
+            "train.frames": 400,
+        }
+    )
+    train([tiny], [tmp_path / "whole"])
+    train([tiny.replace(**{"train.frames": 200})], [tmp_path / "part"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "1 newer checkpoints")
+        assert resume(tmp_path / "part", frames=400, which=start).frames == 400
+    assert_same_checkpoint(tmp_path / "whole", tmp_path / "part")
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "part")
 
 
 def test_a_population_resumes_together_from_its_last_common_checkpoint(
@@ -151,12 +177,49 @@ def test_truncation_bootstraps_unless_asked_not_to(tiny: Config, tmp_path: Path)
     assert int(both.replay["terminated"].sum()) < both.state["statistics"]["episodes"]
 
 
+class Generous(Restless):
+    """Pays 3 for each of an episode's seven steps."""
+
+    steps = 0
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps = self.steps % 7 + 1
+        return self.reset()[0], 3.0, self.steps == 7, False, {}
+
+
+def test_discount_steps_and_clipping_reach_the_batches(
+    tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gym.register("tests/Generous-v0", Generous)
+    batches: list[Batch] = []
+    honest = Learner.update
+
+    def watched(self: Learner, batch: Batch) -> Update:
+        batches.append(batch)
+        return honest(self, batch)
+
+    monkeypatch.setattr(Learner, "update", watched)
+    base = tiny.replace(**{"env.id": "tests/Generous-v0", "train.n_step": 2, "train.frames": 200})
+    own = [{"train.discount": 0.9}, {"train.discount": 0.5, "train.clip_rewards": True}]
+    train([base.replace(**changes) for changes in own], [tmp_path / "raw", tmp_path / "clipped"])
+    assert len(batches) == 24
+    reward, discount = (
+        torch.cat([getattr(batch, name) for batch in batches], 1) for name in ("reward", "discount")
+    )
+    # the last step has one reward, the step before the last two, and no value after either
+    assert reward[0].unique().tolist() == pytest.approx([3, 3 + 0.9 * 3])
+    assert reward[1].unique().tolist() == [1, 1 + 0.5 * 1]
+    assert discount[0].unique().tolist() == pytest.approx([0, 0.9**2])
+    assert discount[1].unique().tolist() == [0, 0.5**2]
+    assert all(bool((batch.weight == 1).all()) for batch in batches)
+
+
 def test_a_nan_stops_the_run_and_keeps_the_last_good_checkpoint(
     tiny: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = Learner.update
 
-    def poisoned(self: Learner, *arguments: Any) -> dict[str, torch.Tensor]:
+    def poisoned(self: Learner, *arguments: Any) -> Update:
         if int(self.updates) == 80:
             self.online[0, 5] = float("nan")
         return honest(self, *arguments)
@@ -175,11 +238,11 @@ def test_weights_gone_bad_are_never_saved(
     """Also if the losses of the last update before a checkpoint were still fine."""
     honest = Learner.update
 
-    def poisoned(self: Learner, batch: Batch) -> dict[str, torch.Tensor]:
-        measured = honest(self, batch)
+    def poisoned(self: Learner, batch: Batch) -> Update:
+        update = honest(self, batch)
         if int(self.updates) == 74:  # the last one before 400 frames
             self.online[0, 5] = float("inf")
-        return measured
+        return update
 
     monkeypatch.setattr(Learner, "update", poisoned)
     with pytest.raises(DivergenceError, match=r"a weight of .* became not finite"):

@@ -15,22 +15,33 @@ from idqn.config import Config
 from idqn.envs import describe
 from idqn.envs.single import SingleEnv, make_single
 from idqn.errors import UserError
-from idqn.networks import IDQN, build_network
-from idqn.policy import directed_action
+from idqn.look import Look
+from idqn.networks import Ensemble, QNetwork, build_network, members
+from idqn.networks.decoder import Decoder
+from idqn.networks.heads import CategoricalHead
+from idqn.networks.memory import KeyValueMemory
+from idqn.policy import best_action, majority_vote
 from idqn.run_dir import RunDir
 from idqn.system import resolve_device
-from idqn.types import EnvSpec, QOutput
+from idqn.types import EnvSpec
 
 
 class Agent:
     """Observations are uint8 [C, H, W] or [B, C, H, W]: stacked frames, oldest first. A single
     observation gets a single answer, a batch a batch of them."""
 
-    def __init__(self, network: IDQN, config: Config, spec: EnvSpec, device: torch.device) -> None:
+    def __init__(
+        self, network: QNetwork | Ensemble, config: Config, spec: EnvSpec, device: torch.device
+    ) -> None:
         self.network = network.to(device).eval().requires_grad_(False)
         self.config = config
         self.spec = spec
         self.device = device
+
+    @property
+    def name(self) -> str:
+        """idqn, ddqn, c51, noisy, bootstrap or ensemble."""
+        return self.config.agent.name
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -42,47 +53,72 @@ class Agent:
 
     @property
     def keys(self) -> Tensor:
-        """[A, N, E]: key n of action a is what the agent compares states with."""
-        return self.network.memory.keys.detach()
+        """i-DQN only. [A, N, E]: key n of action a is what the agent compares states with."""
+        head = self._first.head
+        if not isinstance(head, KeyValueMemory):
+            raise self._lacks("keys", "only idqn agents have them")
+        return head.keys.detach()
 
     @property
     def values(self) -> Tensor:
-        """[N]: the return each key stands for."""
-        return self.network.memory.values
+        """i-DQN and C51 only. [N]: the return that each key or atom stands for."""
+        head = self._first.head
+        if not isinstance(head, KeyValueMemory | CategoricalHead):
+            raise self._lacks("values", "only idqn and c51 agents have them")
+        return head.values
 
     def act(self, observation: NDArray[np.uint8] | Tensor) -> Any:
-        """The greedy action: an int for one observation, an int64 array for a batch."""
+        """The greedy action: an int for one observation, an int64 array for a batch. Of several
+        heads, bootstrap takes a vote and ensemble the mean."""
         batch, single = self._batched(observation)
         with torch.no_grad():
             out = self.network(batch, decode=False)
-        action = directed_action(out.q, out.uncertainty, 0.0).cpu().numpy()
+        chosen = majority_vote(out.head_q) if self.name == "bootstrap" else best_action(out.q)
+        action = chosen.cpu().numpy()
         return int(action[0]) if single else action
 
-    def look(self, observation: NDArray[np.uint8] | Tensor) -> QOutput:
-        """Everything the network says: embedding, attention [action, key], q, uncertainty, and the
-        reconstruction in pixels (0 to 255)."""
+    def look(self, observation: NDArray[np.uint8] | Tensor) -> Look:
+        """Everything the network says: `q` and `embedding` always, and what else the agent has."""
         batch, single = self._batched(observation)
         with torch.no_grad():
             out = self.network(batch)
-        out = out._replace(reconstruction=self._pixels(out.reconstruction))
-        return QOutput(*(tensor[0] for tensor in out)) if single else out
+        if out.reconstruction is not None:
+            out = out._replace(reconstruction=self._pixels(out.reconstruction))
+        found = {name: part for name, part in out._asdict().items() if part is not None}
+        return Look(self.name, {n: part[0] if single else part for n, part in found.items()})
 
     def decode(self, embedding: Tensor | NDArray[np.float32]) -> Tensor:
         """The image an embedding [..., E] stands for, in pixels, [..., C, H, W]."""
+        decoder = self._decoder()
         embedding = torch.as_tensor(embedding)
         size = self.config.agent.embedding_size
         if embedding.shape[-1:] != (size,):
             raise UserError(f"embeddings have {size} numbers, got shape {tuple(embedding.shape)}")
         with torch.no_grad():
-            image = self.network.decoder(embedding.to(self.device).reshape(-1, size))
+            image = decoder(embedding.to(self.device).reshape(-1, size))
         return self._pixels(image).reshape(*embedding.shape[:-1], *self.observation_shape)
 
     def make_env(self) -> SingleEnv:
         """An environment with the observations this agent was trained on."""
         return make_single(self.config.env)
 
+    @property
+    def _first(self) -> QNetwork:
+        return members(self.network)[0]
+
+    def _decoder(self) -> Decoder:
+        decoder = self._first.decoder
+        if decoder is None and self.name == "idqn":
+            raise self._lacks("decoder", "it was trained with agent.decoder = 'none'")
+        if decoder is None:
+            raise self._lacks("decoder", "only idqn agents have one")
+        return decoder
+
+    def _lacks(self, what: str, who_has: str) -> UserError:
+        return UserError(f"this is a {self.name} agent: it has no {what}; {who_has}")
+
     def _pixels(self, image: Tensor) -> Tensor:
-        return (image * 255 + self.network.mean_image).clamp(0, 255)
+        return (image * 255 + self._first.mean_image).clamp(0, 255)
 
     def _batched(self, observation: NDArray[np.uint8] | Tensor) -> tuple[Tensor, bool]:
         tensor = torch.as_tensor(observation)
@@ -112,7 +148,7 @@ def load(
     except RuntimeError as error:
         raise UserError(
             f"the weights in '{run}' do not fit its config.json ({config.env.id}, "
-            f"{config.agent.keys} keys, embedding {config.agent.embedding_size}): they come from "
-            f"another run"
+            f"{config.agent.name}, {config.agent.keys} keys, embedding "
+            f"{config.agent.embedding_size}): they come from another run"
         ) from error
     return Agent(network, config, spec, resolve_device(device))

@@ -11,6 +11,7 @@ the next call.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 
@@ -66,10 +67,16 @@ class Captured(Generic[T]):
 
     def _on_side_stream(self) -> T:
         """As recording will run it: warming up on the main stream would not count."""
-        main = torch.cuda.current_stream()
-        side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        main, side = torch.cuda.current_stream(), _side_stream()
         side.wait_stream(main)
         with torch.cuda.stream(side):
             result = self._function()
         main.wait_stream(side)
         return result
+
+
+@cache
+def _side_stream() -> torch.cuda.Stream:
+    """One for all: on every stream that they see, libraries keep workspaces of many megabytes."""
+    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    return stream

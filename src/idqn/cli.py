@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import re
 import sys
 import tomllib
 import warnings
@@ -128,14 +129,20 @@ def _parse(options: type[T], command: str, arguments: list[str], default: T | No
 
 
 def _gist(complaint: str) -> str:
-    """What tyro complains about: a title, a rule, the reason, a rule, advice. The reason."""
+    """What tyro complains about: a title, a rule, the reason, a rule, advice; or the title in the
+    upper edge of a box, and the rest within it. The reason, with the nearest of what it expects."""
     parts: list[list[str]] = [[]]
     for line in complaint.splitlines():
-        if line.strip(" -"):
-            parts[-1].append(line.strip())
+        if line.strip(" -─│╰╯") and not line.startswith("╭"):
+            parts[-1].append(line.strip(" │"))
         else:
             parts.append([])
-    return " ".join(parts[1] if len(parts) > 1 else parts[0])
+    reason = " ".join(parts[1] if len(parts) > 1 else parts[0])
+    choice = re.search(r"invalid choice '(.*)' for argument .* Expected one of \((.*)\)", reason)
+    if choice is None:
+        return reason
+    expected = re.findall(r"'([^']*)'", choice[2])
+    return reason + nearest(choice[1], expected, prefix=" Did you mean ")
 
 
 def _unknown(options: type[Any], unknown: list[str]) -> str:
@@ -166,7 +173,7 @@ _WITH_CONFIG = (
 
 def _parse_with_config(options: type[T], command: str, arguments: list[str]) -> T:
     """Preset, then TOML file, then flags: the first two are the flags' defaults. So it takes two
-    passes: one to learn which preset, file and environment, one for everything."""
+    passes: one to learn which preset, file, environment and agent, one for everything."""
     with unchecked():
         asked = [a for a in arguments if a not in ("-h", "--help")]
         first: Any = _parse(options, command, asked, default=options(tree=Config()))  # type: ignore[call-arg]
@@ -174,11 +181,23 @@ def _parse_with_config(options: type[T], command: str, arguments: list[str]) -> 
     env = data.get("env")
     named = env.get("id") if isinstance(env, dict) else None
     env_id = first.envs[0] if first.envs else named or EnvConfig().id
-    config = from_dict(data, base=preset(first.preset, str(env_id)))
+    agent = _chosen_agent(arguments, first.tree.agent.name, data)
+    if isinstance(data.get("agent"), dict):
+        data["agent"]["name"] = agent
+    config = from_dict(data, base=preset(first.preset, str(env_id), agent))
     default: Any = options(tree=config)  # type: ignore[call-arg]
     parsed: Any = _parse(options, command, arguments, default=default)
     result: T = parsed if parsed.envs or not named else replace(parsed, envs=(named,))
     return result
+
+
+def _chosen_agent(arguments: list[str], parsed: str, data: dict[str, Any]) -> str:
+    """The flag's agent or, without one, the file's."""
+    flags = {argument.split("=")[0].replace("_", "-") for argument in arguments}
+    if flags & {"--agent", "--agent.name"}:
+        return parsed
+    table = data.get("agent")
+    return str(table.get("name", parsed)) if isinstance(table, dict) else parsed
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

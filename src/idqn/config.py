@@ -87,14 +87,23 @@ class EnvConfig:
         return self.id.startswith("ALE/")
 
 
+AgentName = Literal["idqn", "ddqn", "c51", "noisy", "bootstrap", "ensemble"]
+
+
 @dataclass(frozen=True)
 class AgentConfig:
-    name: Annotated[Literal["idqn"], tyro.conf.arg(aliases=["--agent"])] = "idqn"
-    """The agent to train."""
+    name: Annotated[AgentName, tyro.conf.arg(aliases=["--agent"])] = "idqn"
+    """The agent to train; presets give each its own values of what follows."""
     keys: int = 20
-    """Keys per action (the paper's N), one for each value."""
+    """i-DQN: keys per action (the paper's N), one for each value."""
     embedding_size: int = 256
-    """Dimensions of state embeddings and keys."""
+    """Dimensions of state embeddings and keys; for agents without keys, of the hidden layer."""
+    decoder: Literal["ae", "vae", "dense-vae", "none"] = "ae"
+    """i-DQN: what embeddings are decoded with. ae, the encoder mirrored; vae, the same with
+    variational embeddings, of which the memory sees the mean; dense-vae, that with deeper and
+    wider convolutions both ways; none, no reconstruction at all."""
+    beta: float = 0.01
+    """i-DQN: weight of the divergence from a standard normal in the VAEs' reconstruction loss."""
     encoder: Literal["auto", "nature", "small", "tiny"] = "auto"
     """Convolutions: nature is the paper's (32 8x8/4, 64 4x4/2, 64 3x3/1), for frames of at least
     36 pixels; small (32 4x4/2, 64 4x4/2, 64 3x3/1) for at least 18; tiny (32 3x3/1, 64 3x3/1) for
@@ -107,10 +116,27 @@ class AgentConfig:
     """Values evenly spaced (the authors' code) or drawn uniformly at random once (the text)."""
     key_init_std: float = 0.1
     """Standard deviation of the initial keys (the authors' code had 1.0, through a bug)."""
-    linear_init_std: float = 0.1
-    """Standard deviation of the initial weights of linear layers."""
+    linear_init_std: float | None = 0.1
+    """Standard deviation of the initial weights of linear layers; None draws them uniformly
+    within ±1/√inputs."""
+    atoms: int = 51
+    """C51: values of the return's distribution."""
+    noise_sigma: float = 0.5
+    """Noisy: the noise's initial scale σ0, divided by √inputs."""
+    heads: int = 10
+    """Bootstrap, ensemble: Q-functions."""
+    mask_probability: float = 0.5
+    """Bootstrap: probability that a head learns from a transition."""
+    shared_torso: bool = False
+    """Ensemble: one set of convolutions for all Q-functions, instead of one for each."""
     exploration_factor: float = 0.01
-    """λ of the exploration bonus: the agent takes argmax Q + λ·U."""
+    """i-DQN, ensemble: λ of the exploration bonus; the agent takes argmax Q + λ·U."""
+    epsilon_start: float = 0.0
+    """Probability of a random action, at first."""
+    epsilon_end: float = 0.0
+    """Probability of a random action, at last; evaluation takes none."""
+    epsilon_steps: int = 1_000_000
+    """Agent steps from the first of these to the last, in a straight line."""
     subtract_mean_image: bool = True
     """Subtract the mean of the first states from every state (kept with the weights)."""
 
@@ -125,9 +151,38 @@ class AgentConfig:
             self.embedding_size >= 1,
             f"agent.embedding_size must be at least 1, got {self.embedding_size}",
         )
-        for name in ("key_init_std", "linear_init_std"):
+        for name in ("key_init_std", "linear_init_std", "noise_sigma"):
             value = getattr(self, name)
-            _require(value > 0, f"agent.{name} must be positive, got {value}")
+            _require(value is None or value > 0, f"agent.{name} must be positive, got {value}")
+        for name in ("atoms", "heads"):
+            value = getattr(self, name)
+            _require(value >= 2, f"agent.{name} must be at least 2, got {value}")
+        _require(self.beta >= 0, f"agent.beta must not be negative, got {self.beta}")
+        for name in ("epsilon_start", "epsilon_end"):
+            value = getattr(self, name)
+            _require(0 <= value <= 1, f"agent.{name} must be a probability, got {value}")
+        _require(
+            0 < self.mask_probability <= 1,
+            f"agent.mask_probability must be in (0, 1], got {self.mask_probability}",
+        )
+        _require(
+            self.epsilon_steps >= 1, f"agent.epsilon_steps must be >= 1, got {self.epsilon_steps}"
+        )
+        _require(
+            self.name == "idqn" or self.decoder == "none",
+            f"agent.decoder must be 'none' for {self.name}: only idqn reconstructs what it sees; "
+            f"got '{self.decoder}'",
+        )
+
+    @property
+    def shares_torso(self) -> bool:
+        """Whether several Q-functions share their convolutions."""
+        return self.name == "bootstrap" or (self.name == "ensemble" and self.shared_torso)
+
+    @property
+    def dithers(self) -> bool:
+        """Whether some actions are random."""
+        return max(self.epsilon_start, self.epsilon_end) > 0
 
 
 @dataclass(frozen=True)
@@ -208,6 +263,15 @@ class ReplayConfig:
     """Transitions per update."""
     learning_starts_steps: int = 10_000
     """Agent steps taken before the first update (by the agent's own policy)."""
+    prioritized: bool = False
+    """Draw transitions the more often the larger their last error was (Schaul et al. 2016),
+    instead of uniformly."""
+    priority_exponent: float = 0.6
+    """Prioritized: α, how far errors decide; 0 is uniform, 1 in proportion to the error."""
+    priority_correction: float = 0.4
+    """Prioritized: initial β of the importance weights, which undo the bias in full at 1."""
+    priority_correction_steps: int = 2_500_000
+    """Prioritized: agent steps over which β rises to 1, in a straight line."""
 
     def __post_init__(self) -> None:
         _require(self.transitions >= 1, f"replay.transitions must be >= 1, got {self.transitions}")
@@ -220,6 +284,19 @@ class ReplayConfig:
             self.learning_starts_steps >= self.batch_size,
             f"replay.learning_starts_steps must be at least replay.batch_size "
             f"({self.batch_size}), got {self.learning_starts_steps}",
+        )
+        _require(
+            self.priority_exponent >= 0,
+            f"replay.priority_exponent must not be negative, got {self.priority_exponent}",
+        )
+        _require(
+            0 <= self.priority_correction <= 1,
+            f"replay.priority_correction must be in [0, 1], got {self.priority_correction}",
+        )
+        _require(
+            self.priority_correction_steps >= 1,
+            f"replay.priority_correction_steps must be at least 1, "
+            f"got {self.priority_correction_steps}",
         )
 
 
@@ -237,6 +314,8 @@ class TrainConfig:
     Atari, and 4 for large populations on a GPU, if that divides the environments."""
     discount: float = 0.99
     """γ."""
+    n_step: int = 1
+    """Steps of reward before the next state is valued."""
     train_every_steps: int = 4
     """Agent steps per update."""
     target_sync_steps: int = 1_000
@@ -246,12 +325,12 @@ class TrainConfig:
     network values it (the code); target, the target network does both; online, the online
     network does both (the text, read literally)."""
     clip_rewards: bool = False
-    """Clip rewards to [-1, 1] in the learner; statistics always see raw rewards."""
+    """Learn from rewards clipped to [-1, 1]; statistics always see raw ones."""
     bootstrap_on_truncation: bool = True
     """Value the state after a time limit; the authors' code treated it as terminal."""
 
     def __post_init__(self) -> None:
-        for name in ("frames", "envs", "train_every_steps", "target_sync_steps"):
+        for name in ("frames", "envs", "n_step", "train_every_steps", "target_sync_steps"):
             value = getattr(self, name)
             _require(value >= 1, f"train.{name} must be at least 1, got {value}")
         _require(
@@ -317,10 +396,17 @@ class Config:
             for name, value in fields.items():
                 finite = not isinstance(value, float) or math.isfinite(value)
                 _require(finite, f"{group}.{name} must be a finite number, got {value}")
+        n_step, envs = self.train.n_step, self.train.envs
         _require(
-            self.train.envs <= self.replay.transitions,
-            f"replay.transitions must be at least train.envs ({self.train.envs}), "
+            self.replay.transitions > n_step * envs,
+            f"replay.transitions must be more than train.n_step x train.envs ({n_step} x {envs}), "
             f"got {self.replay.transitions}",
+        )
+        _require(
+            self.replay.learning_starts_steps > (n_step - 1) * envs,
+            f"replay.learning_starts_steps must be more than (train.n_step - 1) x train.envs "
+            f"({n_step - 1} x {envs}), so that there is a sum of {n_step} rewards to learn from; "
+            f"got {self.replay.learning_starts_steps}",
         )
 
     def replace(self, **changes: Any) -> Config:

@@ -7,6 +7,7 @@ and their gradients are float32 always.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from idqn import kernels
 from idqn.capture import compiled
-from idqn.networks import IDQN, normalize
+from idqn.networks import QNetwork, normalize
 from idqn.parameters import Storage
 from idqn.torso import Networks
 from idqn.types import Batch, Decoded, Seen
@@ -38,10 +39,9 @@ class _Kept:
     observation: Tensor
     states: Tensor
     layers: list[Tensor]  # activations of s after each convolution
-    embedding: Tensor
+    code: Tensor | None = None  # what was decoded
     # what enters each transposed convolution, then the reconstruction
     decoded: list[Tensor] = field(default_factory=list)
-    for_embedding: Tensor | None = None  # the gradient that comes from the decoder
     alive: list[Tensor] = field(default_factory=list)
 
 
@@ -56,7 +56,8 @@ class FusedTorso:
         self._activated = compiled(_activated, networks.online.device)
         self._gated = compiled(_gated, networks.online.device)
         self._encoder, self._decoder = _layers(networks.module)
-        self._small = networks.module.decoder.start_shape
+        self._small = networks.module.encoder.image_shape
+        self._has_linear = networks.module.encoder.linear is not None
         device = networks.online.device
         self._for_target, self._for_decoder, self._for_weights = (
             _SideStream(device) for _ in range(3)
@@ -88,28 +89,30 @@ class FusedTorso:
         )
         here, by_online = embedding[:, :size], embedding[:, size:]
         layers = [layer[:, :size] for layer in layers]
-        self._last = _Kept(batch.observation, before, layers, here)
+        self._last = _Kept(batch.observation, before, layers)
         if by_target is None:
             return Seen(here, next_choosing=by_online, next_valuing=by_online)
         choosing = by_target if kind == "target" else by_online
         return Seen(here, next_choosing=choosing, next_valuing=by_target)
 
     @torch.no_grad()
-    def decode(self) -> Decoded:
+    def decode(self, code: Tensor) -> Decoded:
         kept = self._kept
-        kept.decoded = self._decode(kept.embedding)
+        kept.code = code
+        kept.decoded = self._decode(code)
         observation = kept.observation.permute(0, 1, 3, 4, 2)
         return Decoded(observation, self._networks.mean_image.permute(0, 2, 3, 1), kept.decoded[-1])
 
     @torch.no_grad()
-    def back_through_decoder(self, reconstruction: Tensor) -> None:
-        self._kept.for_embedding = self._back_through_decoder(reconstruction.contiguous())
+    def back_through_decoder(self, reconstruction: Tensor) -> Tensor:
+        return self._back_through_decoder(reconstruction.contiguous())
 
     @torch.no_grad()
-    def gradient(self, embedding: Tensor) -> Tensor:
+    def gradient(self, embedding: Tensor, from_decoder: Tensor | None) -> Tensor:
         self._for_decoder.join()
-        assert self._kept.for_embedding is not None
-        self._back_through_encoder(embedding + self._kept.for_embedding)
+        if from_decoder is not None:
+            embedding = embedding + from_decoder
+        self._back_through_encoder(embedding)
         self._for_weights.join()
         self._last = None
         return self._gradient
@@ -133,10 +136,12 @@ class FusedTorso:
         self._states(self._networks.mean_image, images, self._online.dtype)
         self._states(self._networks.mean_image, (observation,), self._online.dtype)
         runs, samples = batch.action.shape
-        bias = self._of(self._networks.online, "decoder.linear", "bias").flatten(1)[:, None]
-        product = bias.new_zeros(runs, samples, bias.shape[2])
-        self._activated(product, bias, self._online.dtype)
-        both = product.new_zeros(runs, 2 * samples, bias.shape[2], dtype=self._online.dtype)
+        product = self._networks.online.new_zeros(runs, samples, math.prod(self._small))
+        if self._decoder:
+            bias = self._of(self._networks.online, "decoder.linear", "bias").flatten(1)[:, None]
+            self._activated(product, bias, self._online.dtype)
+        seen = samples if self._networks.bootstrap == "target" else 2 * samples
+        both = product.new_zeros(runs, seen, product.shape[2], dtype=self._online.dtype)
         self._gated(product, both[:, :samples])
 
     def online_changed(self) -> None:
@@ -159,6 +164,8 @@ class FusedTorso:
                 relu=True,
             )
             activations.append(images)
+        if not self._has_linear:  # features in the order that a plain network has them
+            return [*activations, images.permute(0, 1, 4, 2, 3).flatten(2).float()]
         flat = images.flatten(2)
         weight = self._of(rows, "encoder.linear", "weight").flatten(2)
         product = _product(flat, weight.mT)
@@ -207,7 +214,8 @@ class FusedTorso:
         keep(flat)
         with self._for_weights:
             bias = self._column("decoder.linear", "bias")
-            low = self._kept.embedding.to(flat.dtype)
+            assert self._kept.code is not None
+            low = self._kept.code.to(flat.dtype)
             kernels.outer(flat, low, self._matrix("decoder.linear"), bias)
         weight = self._of(self._online, "decoder.linear", "weight").flatten(1, 3)
         return _product(flat, weight)
@@ -215,13 +223,17 @@ class FusedTorso:
     def _back_through_encoder(self, g: Tensor) -> None:
         layers, keep = self._kept.layers, self._kept.alive.append
         flat = layers[-1].flatten(2)
-        low = g.to(flat.dtype)
-        keep(low)
-        with self._for_weights:
-            bias = self._column("encoder.linear", "bias")
-            kernels.outer(low, flat, self._matrix("encoder.linear"), bias)
-        weight = self._of(self._online, "encoder.linear", "weight").flatten(2)
-        g = self._gated(_product(low, weight), flat).unflatten(2, layers[-1].shape[2:])
+        if self._has_linear:
+            low = g.to(flat.dtype)
+            keep(low)
+            with self._for_weights:
+                bias = self._column("encoder.linear", "bias")
+                kernels.outer(low, flat, self._matrix("encoder.linear"), bias)
+            weight = self._of(self._online, "encoder.linear", "weight").flatten(2)
+            g = _product(low, weight)
+        else:
+            g = g.reshape(*g.shape[:2], *self._small).permute(0, 1, 3, 4, 2).reshape(flat.shape)
+        g = self._gated(g, flat).unflatten(2, layers[-1].shape[2:])
         for number in reversed(range(len(self._encoder))):
             layer = self._encoder[number]
             big = layers[number - 1] if number > 0 else self._kept.states
@@ -275,20 +287,24 @@ class _SideStream(AbstractContextManager[None]):
             torch.cuda.current_stream().wait_stream(self._stream)
 
 
-def storage(module: IDQN) -> dict[str, Storage]:
+def storage(module: QNetwork) -> dict[str, Storage]:
     """How the kernels want parameters to lie: channels last, like images."""
     found: dict[str, Storage] = {}
     for layer in (*_layers(module)[0], *_layers(module)[1]):
         weight = module.get_parameter(f"{layer.name}.weight")
         found[f"{layer.name}.weight"] = Storage(tuple(weight.shape), (2, 3, 1, 0))
-    image, size = module.decoder.start_shape, module.encoder.linear.out_features
-    found["encoder.linear.weight"] = Storage((size, *image), (0, 2, 3, 1))
-    found["decoder.linear.weight"] = Storage((*image, size), (1, 2, 0, 3))
-    found["decoder.linear.bias"] = Storage(image, (1, 2, 0))
+    image = module.encoder.image_shape
+    if module.encoder.linear is not None:
+        size = module.encoder.linear.out_features
+        found["encoder.linear.weight"] = Storage((size, *image), (0, 2, 3, 1))
+    if module.decoder is not None:
+        size = module.decoder.linear.in_features
+        found["decoder.linear.weight"] = Storage((*image, size), (1, 2, 0, 3))
+        found["decoder.linear.bias"] = Storage(image, (1, 2, 0))
     return found
 
 
-def _layers(module: IDQN) -> tuple[list[_Layer], list[_Layer]]:
+def _layers(module: QNetwork) -> tuple[list[_Layer], list[_Layer]]:
     """The convolutions of the encoder and of the decoder, in the order data takes."""
     height, width = module.mean_image.shape[1:]
     encoder: list[_Layer] = []
@@ -298,6 +314,8 @@ def _layers(module: IDQN) -> tuple[list[_Layer], list[_Layer]]:
         name = f"encoder.convolutions.{number}"
         encoder.append(_Layer(name, (kernel, kernel), stride, (height, width)))
         height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+    if module.decoder is None:
+        return encoder, []
     decoder = [
         mirrored._replace(name=f"decoder.deconvolutions.{number}")
         for number, mirrored in enumerate(reversed(encoder))

@@ -1,6 +1,7 @@
-"""The four losses of i-DQN as pure functions of one run's batch. B samples, A actions, N keys.
+"""Losses as pure functions of one run's batch. B samples, A actions, N keys or atoms.
 
-Equation numbers are the paper's where it numbers them. Each returns a scalar.
+Equation numbers are the i-DQN paper's where it numbers them. What prioritised replay weighs is
+returned per sample; the rest are scalars.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from torch.nn import functional
 
 
 def bellman_loss(q: Tensor, target: Tensor, kind: Literal["smooth_l1", "squared"]) -> Tensor:
-    """Mean error of Q(s, a) against Y = r + γ Q(s', a*); q and target [B]."""
-    assert q.ndim == 1
+    """Error of Q(s, a) against Y = r + γ Q(s', a*), for each sample."""
     assert q.shape == target.shape
     if kind == "squared":
-        return functional.mse_loss(q, target)
-    return functional.smooth_l1_loss(q, target)
+        return functional.mse_loss(q, target, reduction="none")
+    return functional.smooth_l1_loss(q, target, reduction="none")
 
 
 def distributional_loss(log_attention: Tensor, target: Tensor, log_epsilon: float = 0.0) -> Tensor:
-    """Cross-entropy of the projected target φTw(s')^a* against w(s)^a (eq. 2-3); both [B, N].
+    """Cross-entropy of the projected target φTw(s')^a* against w(s)^a (eq. 2-3), for each sample;
+    both [B, N].
 
     The paper's eq. 3 leaves out the logarithm. With `log_epsilon` the authors' log(w + ε).
     """
@@ -30,7 +31,7 @@ def distributional_loss(log_attention: Tensor, target: Tensor, log_epsilon: floa
     assert log_attention.shape == target.shape
     if log_epsilon > 0:
         log_attention = (log_attention.exp() + log_epsilon).log()
-    return -(target * log_attention).sum(-1).mean()
+    return -(target * log_attention).sum(-1)
 
 
 def reconstruction_loss(reconstruction: Tensor, state: Tensor) -> Tensor:
@@ -48,3 +49,10 @@ def diversity_loss(attention: Tensor, per_sample: bool = False) -> Tensor:
     identity = torch.eye(len(attention), device=attention.device, dtype=attention.dtype)
     loss = (gram - identity).square().sum()
     return loss / len(attention) if per_sample else loss
+
+
+def divergence_loss(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL(N(μ, σ²) ‖ N(0, 1)), summed over dimensions, averaged over the batch; both [B, E]."""
+    assert mean.shape == log_variance.shape
+    each = mean.square() + log_variance.exp() - 1 - log_variance
+    return 0.5 * each.sum(-1).mean()

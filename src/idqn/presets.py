@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from idqn.config import Config, EnvConfig
 from idqn.errors import UserError, nearest
 
@@ -12,15 +14,22 @@ PRESETS = {
 }
 
 
-def preset(name: str, env_id: str) -> Config:
-    """The config of preset `name` for environment `env_id`."""
+def preset(name: str, env_id: str, agent: str = "idqn") -> Config:
+    """The config of preset `name` for environment `env_id` and an agent."""
     if name not in PRESETS:
         raise UserError(f"unknown preset '{name}'{nearest(name, PRESETS)} ({', '.join(PRESETS)})")
-    config = Config(env=_default_env(env_id))
+    if agent not in _AGENTS:
+        raise UserError(f"unknown agent '{agent}'{nearest(agent, _AGENTS)} ({', '.join(_AGENTS)})")
+    config = Config(env=_default_env(env_id)).replace(**{"agent.name": agent}, **_AGENTS[agent])
     if name == "authors":
-        return config.replace(**_AUTHORS)
+        if agent not in _AUTHORS:
+            raise UserError(
+                f"the authors' code has no {agent} agent, only {' and '.join(_AUTHORS)}; use "
+                f"--preset paper"
+            )
+        return config.replace(**_AUTHORS_LOOP, **_AUTHORS[agent])
     if name == "quick":
-        return config.replace(**_QUICK)
+        return config.replace(**_QUICK, **(_QUICK_EPSILON if config.agent.dithers else {}))
     return config
 
 
@@ -42,18 +51,48 @@ def _default_env(env_id: str) -> EnvConfig:
     )
 
 
-_AUTHORS = {
+_BASELINE: dict[str, Any] = {  # the authors' Double DQN; docs/agents.md has the sources
+    "agent.decoder": "none",
+    "agent.embedding_size": 512,
+    "agent.linear_init_std": None,
+    "optimizer.learning_rate": 1e-4,
+    "train.clip_rewards": True,
+}
+_EPSILON = {"agent.epsilon_start": 1.0, "agent.epsilon_end": 0.01}
+
+_AGENTS: dict[str, dict[str, Any]] = {
+    "idqn": {},
+    "ddqn": {**_BASELINE, **_EPSILON},
+    "c51": {
+        **_BASELINE,
+        **_EPSILON,
+        "agent.value_min": -10.0,
+        "agent.value_max": 10.0,
+        "optimizer.learning_rate": 2.5e-4,
+        "optimizer.epsilon": 0.01 / 32,
+    },
+    "noisy": _BASELINE,
+    "bootstrap": _BASELINE,
+    "ensemble": {**_BASELINE, "agent.exploration_factor": 0.1},
+}
+
+_AUTHORS_LOOP = {
     "train.frames": 40_000_000,  # their "10M frames" are 10M agent steps
     "train.bootstrap_on_truncation": False,
-    "agent.exploration_factor": 0.001,
-    "agent.key_init_std": 1.0,
-    "loss.reconstruction": 0.01,
-    "loss.diversity": 0.1,
-    "loss.diversity_rows": "all",
-    "loss.diversity_per_sample": True,
-    "loss.distributional_log_epsilon": 1e-6,
     "optimizer.clip_scope": "layer",
-    "optimizer.halve_every_steps": 2_000_000,
+}
+_AUTHORS: dict[str, dict[str, Any]] = {
+    "idqn": {
+        "agent.exploration_factor": 0.001,
+        "agent.key_init_std": 1.0,
+        "loss.reconstruction": 0.01,
+        "loss.diversity": 0.1,
+        "loss.diversity_rows": "all",
+        "loss.diversity_per_sample": True,
+        "loss.distributional_log_epsilon": 1e-6,
+        "optimizer.halve_every_steps": 2_000_000,
+    },
+    "ddqn": {},
 }
 
 _QUICK = {
@@ -67,3 +106,4 @@ _QUICK = {
     "system.log_every_frames": 1_000,
     "system.checkpoint_every_frames": 8_000,
 }
+_QUICK_EPSILON = {"agent.epsilon_end": 0.05, "agent.epsilon_steps": 5_000}

@@ -4,6 +4,9 @@ Frames live in a ring; a transition is a row of frame numbers: the k frames of s
 frame of s'. Number 0 is a frame of zeros, which is what precedes an episode's first frame. The
 current observations are rows of frame numbers too, so that acting needs no second frame stack.
 
+All environments take their turns in a fixed order, so the next step of the same environment lies
+`envs` places further on: that is how rewards are summed over n steps.
+
 The books (where each ring stands) are kept on the host, because only the host knows when an
 episode was truncated and an extra frame must be stored; draws and pixels stay on the device. What
 a step adds goes there in two copies, from memory of its own for each turn (`Staging`), and is
@@ -21,7 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from idqn.capture import Captured, compiled
-from idqn.rng import make_lanes, random_index
+from idqn.priorities import Priorities, Prioritized, Shares, pick
+from idqn.rng import make_lanes, random_bits, random_index
 from idqn.types import Batch, Step
 
 
@@ -35,6 +39,14 @@ class Shrink(Protocol):
         ...
 
 
+class Returns(NamedTuple):
+    """How rewards are summed up until the next state is valued."""
+
+    n_step: int
+    discount: list[float]  # of each run
+    clip_rewards: list[bool]  # of each run: to [-1, 1], before they are summed
+
+
 class Replay:
     def __init__(
         self,
@@ -46,17 +58,22 @@ class Replay:
         device: torch.device,
         turns: int = 1,
         shrink: Shrink | None = None,
+        returns: Returns | None = None,
+        priorities: Priorities | None = None,
     ) -> None:
         """`turns` equal parts of each run's environments are appended one at a time. With
-        `shrink`, what is given are larger frames, which it makes `frame_shape` on the device."""
+        `shrink`, what is given are larger frames, which it makes `frame_shape` on the device.
+        Without `returns`, batches hold single rewards as they are, and a discount of 0.99; without
+        `priorities`, they are drawn uniformly."""
         runs = len(seeds)
+        returns = returns or Returns(1, [0.99] * runs, [False] * runs)
         self.capacity, self.stack, self.runs, self.envs = capacity, frame_stack, runs, envs
         self.device = device
-        # A transition's frames span k+1 steps of all environments, which write two frames each
-        # where episodes are truncated: so much is always kept. An eighth more leaves room for
-        # the extra frames of truncated episodes; if they are still more frequent, `_forget`
-        # drops the transitions that lost a frame.
-        self.ring = capacity + capacity // 8 + 2 * (frame_stack + 1) * envs
+        # The frames of n transitions in a row span k+n steps of all environments, which write two
+        # frames each where episodes are truncated: so much is always kept. An eighth more leaves
+        # room for the extra frames of truncated episodes; if they are still more frequent,
+        # `_forget` drops the transitions that lost a frame.
+        self.ring = capacity + capacity // 8 + 2 * (frame_stack + returns.n_step) * envs
         self.frames = torch.zeros(
             (runs, 1 + self.ring, *frame_shape), dtype=torch.uint8, device=device
         )
@@ -66,12 +83,27 @@ class Replay:
         self.action = torch.zeros((runs, capacity), dtype=torch.int64, device=device)
         self.reward = torch.zeros((runs, capacity), dtype=torch.float32, device=device)
         self.terminated = torch.zeros((runs, capacity), dtype=torch.bool, device=device)
+        self.ended = torch.zeros((runs, capacity), dtype=torch.bool, device=device)
+        self.episodes = torch.zeros((runs, envs), dtype=torch.int64, device=device)  # ended so far
+        self.prioritized = (
+            None if priorities is None else Prioritized(priorities, runs, capacity, device)
+        )
+        self._stored = _Stored(
+            self.frames, self.slots, self.action, self.reward, self.terminated, self.ended
+        )
+        self._sums = _Sums(
+            torch.tensor(returns.discount, device=device)[:, None],
+            torch.tensor(
+                [1.0 if clip else math.inf for clip in returns.clip_rewards], device=device
+            )[:, None],
+            tuple(range(envs, returns.n_step * envs, envs)),
+        )
         self.seeds = torch.tensor(seeds, device=device)
         self._run = torch.arange(runs, device=device)[:, None]
 
-        # what the device must know of the books: first live transition and how many, and the
-        # places of the current observations' frames
-        self._live = torch.zeros((2, runs), dtype=torch.int64, device=device)
+        # what the device must know of the books: the first transition that may be drawn and how
+        # many may, and the places of the current observations' frames
+        self._drawable = torch.zeros((2, runs), dtype=torch.int64, device=device)
         self._current_slots = torch.zeros(
             (runs, envs, frame_stack), dtype=torch.int64, device=device
         )
@@ -104,6 +136,9 @@ class Replay:
 
     def start(self, frame: NDArray[np.uint8]) -> None:
         """Begin an episode in every environment; frame [P*E, c, h, w]."""
+        self.episodes.zero_()
+        latest = self.written[:, None] - 1 - np.arange(self.envs)
+        self.ended[self._run, self._to_device(latest % self.capacity)] = True
         self.current[:] = -1
         self.current[:, :, -1] = newest = self._next_frames(self.envs)
         pixels = self.as_stored(frame).view(self.runs, self.envs, *self.frames.shape[2:])
@@ -115,11 +150,17 @@ class Replay:
         part = slice(None) if turn is None else self._turns[turn]
         return _gather(self.frames, self._current_slots[:, part])
 
+    def episode(self, turn: int | None = None) -> Tensor:
+        """The numbers of the current episodes, of one turn's environments or all, [P, E]."""
+        return self.episodes if turn is None else self.episodes[:, self._turns[turn]]
+
     def append(self, action: NDArray[np.int64], step: Step, turn: int = 0) -> None:
         """Store what `action` [P*E/turns] led to from the current observations, and move on."""
         part, staging = self._turns[turn], self._staging[turn]
+        assert (self.written % self.envs == part.start).all(), "turns come in a fixed order"
         shape = (self.runs, part.stop - part.start)
         terminated, truncated = step.terminated.reshape(shape), step.truncated.reshape(shape)
+        ended = terminated | truncated
         final = self._write_some(truncated, step.final_frame)  # [P, e], valid where truncated
         newest = self._next_frames(shape[1])  # [P, e]
         # after termination nothing is looked up, so any live frame will do
@@ -138,7 +179,7 @@ class Replay:
         self._forget()
 
         after = np.concatenate([before[:, :, 1:], newest[..., None]], axis=2)
-        after[terminated | truncated, :-1] = -1
+        after[ended, :-1] = -1
         self.current[:, part] = after
         staging.fill(
             step.frame,
@@ -148,19 +189,29 @@ class Replay:
             place=at,
             action=action.reshape(shape),
             terminated=terminated,
+            ended=ended,
             current=self._slot(after),
-            live=self._live_books(),
+            drawable=self._drawable_books(),
         )
         self._commit[turn]()
 
     def sample(self, batch_size: int, draw: int | Tensor) -> Batch:
-        """Batch number `draw` of each run: uniform over live transitions, with replacement."""
+        """Batch number `draw` of each run, drawn with replacement from the live transitions whose
+        n steps are complete."""
         if self._lanes is None or len(self._lanes) != batch_size:
             self._lanes = make_lanes(batch_size, self.device)
         counter = torch.zeros_like(self.seeds) + draw
-        stored = (self.slots, self.action, self.reward, self.terminated)
-        batch: Batch = self._draw(self.frames, stored, self._live, self.seeds, counter, self._lanes)
+        source = _Source(self._drawable, self.seeds, counter, self._lanes)
+        shares = None
+        if self.prioritized is not None:
+            shares = self.prioritized.shares(self._drawable, counter)
+        batch: Batch = self._draw(source, shares, self._stored, self._sums)
         return batch
+
+    def learned(self, place: Tensor, surprise: Tensor) -> None:
+        """What was drawn at `place` turned out to be this surprising (an error); both [P, B]."""
+        if self.prioritized is not None:
+            self.prioritized.learned(place, surprise)
 
     def as_stored(self, frame: NDArray[np.uint8]) -> Tensor:
         """Given frames [n, c, h, w] as they are kept, on the device."""
@@ -184,16 +235,24 @@ class Replay:
 
     def state(self, run: int) -> dict[str, Tensor]:
         """Everything about one run's replay, for a checkpoint."""
-        tensors = {name: getattr(self, name)[run].cpu() for name in _TENSORS}
+        tensors = {name: tensor[run].cpu() for name, tensor in self._tensors().items()}
         books = {name: torch.from_numpy(getattr(self, name)[run, None].copy()) for name in _BOOKS}
         return tensors | books
 
     def load_state(self, run: int, state: dict[str, Tensor]) -> None:
-        for name in _TENSORS:
-            getattr(self, name)[run].copy_(state[name])
+        for name, tensor in self._tensors().items():
+            tensor[run].copy_(state[name])
         for name in _BOOKS:
             getattr(self, name)[run] = state[name][0].numpy()
         self._publish()
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint holds besides the books; each [P, ...]."""
+        tensors: dict[str, Tensor] = {name: getattr(self, name) for name in _TENSORS}
+        if self.prioritized is not None:
+            tensors["priority"] = self.prioritized.priority
+            tensors["highest_priority"] = self.prioritized.highest[:, None]
+        return tensors
 
     def _next_frames(self, count: int) -> NDArray[np.int64]:
         """Ever-counts [P, count] of the frames that are stored next."""
@@ -210,8 +269,12 @@ class Replay:
         self.action[self._run, staged.place] = staged.action
         self.reward[self._run, staged.place] = staged.reward
         self.terminated[self._run, staged.place] = staged.terminated
+        self.ended[self._run, staged.place] = staged.ended
+        if self.prioritized is not None:
+            self.prioritized.enter(staged.place)
+        self.episodes[:, self._turns[turn]] += staged.ended
         self._current_slots[:, self._turns[turn]] = staged.current
-        self._live.copy_(staged.live)
+        self._drawable.copy_(staged.drawable)
 
     def _write_some(self, mask: NDArray[np.bool_], frame: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Store the frames of the masked environments [P, E] only."""
@@ -238,11 +301,12 @@ class Replay:
 
     def _publish(self) -> None:
         """Bring the device up to date, in place: captured graphs read these tensors."""
-        self._live.copy_(torch.from_numpy(self._live_books()))
+        self._drawable.copy_(torch.from_numpy(self._drawable_books()))
         self._current_slots.copy_(torch.from_numpy(self._slot(self.current)))
 
-    def _live_books(self) -> NDArray[np.int64]:
-        return np.stack([self.oldest, self.written - self.oldest])
+    def _drawable_books(self) -> NDArray[np.int64]:
+        complete = self.written - self.envs * len(self._sums.ahead)
+        return np.stack([self.oldest, np.maximum(complete - self.oldest, 0)])
 
     def _slot(self, ever: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ever-count to place in `frames`."""
@@ -262,8 +326,9 @@ class _Staged(NamedTuple):
     place: Tensor  # [P, e]
     action: Tensor  # [P, e]
     terminated: Tensor  # [P, e] bool
+    ended: Tensor  # [P, e] bool
     current: Tensor  # [P, e, k]
-    live: Tensor  # [2, P]
+    drawable: Tensor  # [2, P]
 
 
 class _Staging:
@@ -283,7 +348,7 @@ class _Staging:
     ) -> None:
         self._shape, self._stack = (runs, envs), stack
         # one block of memory, so that one copy takes it there: books, rewards, frames
-        count = runs * envs * (2 * stack + 5) + 2 * runs
+        count = runs * envs * (2 * stack + 6) + 2 * runs
         self._sizes = [count * 8, runs * envs * 4, runs * envs * math.prod(frame_shape)]
         self._frame_shape = frame_shape
         on_gpu = device.type == "cuda"
@@ -304,9 +369,9 @@ class _Staging:
     def on_device(self) -> _Staged:
         books, reward, frames = self._parts(self._device)
         n, k = self._shape[0] * self._shape[1], self._stack
-        sizes = [n * (k + 1), n, n, n, n, n * k, 2 * self._shape[0]]
-        transition, frame_place, place, action, terminated, current, live = torch.split_with_sizes(
-            books, sizes
+        sizes = [n * (k + 1), n, n, n, n, n, n * k, 2 * self._shape[0]]
+        transition, frame_place, place, action, terminated, ended, current, drawable = (
+            torch.split_with_sizes(books, sizes)
         )
         return _Staged(
             frames,
@@ -316,8 +381,9 @@ class _Staging:
             place.view(self._shape),
             action.view(self._shape),
             terminated.view(self._shape).bool(),
+            ended.view(self._shape).bool(),
             current.view(*self._shape, k),
-            live.view(2, -1),
+            drawable.view(2, -1),
         )
 
     def _parts(self, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -329,27 +395,70 @@ class _Staging:
         )
 
 
-def _draw(
-    frames: Tensor,
-    stored: tuple[Tensor, Tensor, Tensor, Tensor],
-    live: Tensor,
-    seeds: Tensor,
-    counter: Tensor,
-    lanes: Tensor,
-) -> Batch:
+class _Source(NamedTuple):
+    """What a draw depends on."""
+
+    drawable: Tensor  # [2, P]: the first transition that may be drawn, and how many may
+    seeds: Tensor  # [P]
+    counter: Tensor  # [P]
+    lanes: Tensor  # [B]
+
+
+class _Stored(NamedTuple):
+    """All transitions; C is the capacity."""
+
+    frames: Tensor  # [P, 1+ring, c, h, w]
+    slots: Tensor  # [P, C, k+1]
+    action: Tensor  # [P, C]
+    reward: Tensor  # [P, C]
+    terminated: Tensor  # [P, C]
+    ended: Tensor  # [P, C]
+
+
+class _Sums(NamedTuple):
+    """How rewards are summed."""
+
+    discount: Tensor  # [P, 1]
+    limit: Tensor  # [P, 1], of each reward's size
+    ahead: tuple[int, ...]  # how many places further on the next steps lie
+
+
+def _draw(source: _Source, shares: Shares | None, stored: _Stored, sums: _Sums) -> Batch:
     """A batch per run. A function of tensors alone, so that it can be compiled."""
-    oldest, size = live
-    every_slots, every_action, every_reward, every_terminated = stored
-    run = torch.arange(len(seeds), device=seeds.device)[:, None]
-    index = random_index(seeds, counter, lanes, size)  # [P, B]
-    index = (index + oldest[:, None]) % every_slots.shape[1]
-    slots = every_slots[run, index]  # [P, B, k+1]
+    drawable, seeds, counter, lanes = source
+    if shares is not None:
+        place, weight = pick(shares, random_bits(seeds, counter, lanes))
+    else:
+        oldest, size = drawable
+        index = random_index(seeds, counter, lanes, size)  # [P, B]
+        place = (index + oldest[:, None]) % stored.slots.shape[1]
+        weight = torch.ones_like(place, dtype=torch.float32)
+    return _look_up(place, weight, stored, sums)
+
+
+def _look_up(place: Tensor, weight: Tensor, stored: _Stored, sums: _Sums) -> Batch:
+    """The transitions at `place` [P, B], each with the rewards of the steps that followed it up
+    to n or its episode's end."""
+    run = torch.arange(len(place), device=place.device)[:, None]
+
+    def reward_at(place: Tensor) -> Tensor:
+        return stored.reward[run, place].clamp(-sums.limit, sums.limit)
+
+    reward, discount, last = reward_at(place), sums.discount.expand(place.shape), place
+    for offset in sums.ahead:
+        further = (place + offset) % stored.slots.shape[1]
+        over = stored.ended[run, last]  # and stays so, because `last` stays
+        reward = torch.where(over, reward, reward + discount * reward_at(further))
+        discount = torch.where(over, discount, discount * sums.discount)
+        last = torch.where(over, last, further)
     return Batch(
-        observation=_gather(frames, slots[:, :, :-1]),
-        action=every_action[run, index],
-        reward=every_reward[run, index],
-        next_observation=_gather(frames, slots[:, :, 1:]),
-        terminated=every_terminated[run, index],
+        observation=_gather(stored.frames, stored.slots[run, place, :-1]),
+        action=stored.action[run, place],
+        reward=reward,
+        next_observation=_gather(stored.frames, stored.slots[run, last, 1:]),
+        discount=torch.where(stored.terminated[run, last], 0.0, discount),
+        place=place,
+        weight=weight,
     )
 
 
@@ -359,5 +468,5 @@ def _gather(frames: Tensor, slots: Tensor) -> Tensor:
     return frames[run, slots.long()].flatten(2, 3)
 
 
-_TENSORS = ("frames", "slots", "action", "reward", "terminated")
+_TENSORS = ("frames", "slots", "action", "reward", "terminated", "ended", "episodes")
 _BOOKS = ("frames_written", "written", "oldest", "first_frame", "current")

@@ -7,6 +7,8 @@ number on every device, alone or in a population, before or after a restart.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -50,3 +52,14 @@ def random_bits(seed: Tensor, counter: Tensor, lanes: Tensor) -> Tensor:
 def random_index(seed: Tensor, counter: Tensor, lanes: Tensor, size: Tensor) -> Tensor:
     """Uniform draws from 0 .. size-1, with replacement, for each of P streams and each lane."""
     return (random_bits(seed, counter, lanes) * size[:, None]) >> 32  # [P, count]
+
+
+def uniform(seed: Tensor, counter: Tensor, lanes: Tensor) -> Tensor:
+    """Uniform numbers, never 0 and never 1, for each of P streams and each lane."""
+    # as many bits as a float32 has room for, with a half to keep away from the ends
+    return ((random_bits(seed, counter, lanes) >> 9) + 0.5) * 2.0**-23
+
+
+def normal(seed: Tensor, counter: Tensor, lanes: Tensor) -> Tensor:
+    """Standard normal numbers, for each of P streams and each lane."""
+    return torch.erfinv(2 * uniform(seed, counter, lanes) - 1) * math.sqrt(2)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import copy
 import ctypes
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from idqn.networks import IDQN, normalize
+from idqn.networks import QNetwork, normalize
+from idqn.networks.decoder import Decoder
 from idqn.parameters import ParameterRows
 from idqn.types import Batch, Decoded, Seen
 
@@ -24,7 +26,7 @@ from idqn.types import Batch, Decoded, Seen
 class Networks(NamedTuple):
     """Code and numbers of a population's networks."""
 
-    module: IDQN  # without numbers of its own
+    module: QNetwork  # without numbers of its own
     rows: ParameterRows
     online: Tensor  # [P, D]
     target: Tensor  # [P, D]
@@ -41,17 +43,18 @@ class Torso(Protocol):
         """The embeddings of a batch."""
         ...
 
-    def decode(self) -> Decoded:
-        """What the decoder makes of the embeddings of s that `look` saw."""
+    def decode(self, code: Tensor) -> Decoded:
+        """What the decoder makes of the codes of s, [P, B, E]: their embeddings, or draws from
+        what those say."""
         ...
 
-    def back_through_decoder(self, reconstruction: Tensor) -> None:
-        """Begin with the gradient with respect to what `decode` returned."""
+    def back_through_decoder(self, reconstruction: Tensor) -> Tensor:
+        """From the gradient with respect to what `decode` returned to that of the codes."""
         ...
 
-    def gradient(self, embedding: Tensor) -> Tensor:
-        """Go on with the gradient with respect to the embeddings, besides what comes from the
-        decoder; returns that of the parameters, [P, D]. The memory's columns are the caller's."""
+    def gradient(self, embedding: Tensor, from_decoder: Tensor | None) -> Tensor:
+        """Go on with the gradient with respect to the embeddings, in two parts; returns that of
+        the parameters, [P, D]. The head's columns are the caller's."""
         ...
 
     def beside(self) -> AbstractContextManager[None]:
@@ -72,11 +75,11 @@ class PlainTorso:
         self._target = [_network(networks, networks.target, run) for run in runs]
         self._mean_image, self._bootstrap = networks.mean_image, networks.bootstrap
         self._gradient = torch.zeros_like(networks.online)
-        # of each run, what its parameters' gradients are copied into
-        self._gradients = [_torso(_network(networks, self._gradient, run)) for run in runs]
+        # modules whose parameters are those of each run's gradient
+        self._gradients = [_network(networks, self._gradient, run) for run in runs]
         self._observation: Tensor
-        self._kept: list[tuple[Tensor, Tensor]] = []  # embedding, reconstruction
-        self._upstream: Tensor  # gradient with respect to the reconstructions
+        self._embeddings: list[Tensor] = []
+        self._decoded: list[tuple[Tensor, Tensor]] = []  # code, reconstruction
 
     @torch.no_grad()
     def embed(self, observation: Tensor) -> Tensor:
@@ -89,31 +92,40 @@ class PlainTorso:
             choosing = _encode(self._online, after) if self._bootstrap == "double" else valuing
             states = self._states(batch.observation)
         self._observation = batch.observation
-        embeddings = [
+        self._embeddings = [
             network.encoder(state) for network, state in zip(self._online, states, strict=True)
         ]
-        self._kept = [
-            (embedding, network.decoder(embedding))
-            for embedding, network in zip(embeddings, self._online, strict=True)
-        ]
-        embedding = torch.stack([embedding.detach() for embedding in embeddings])
+        embedding = torch.stack([own.detach() for own in self._embeddings])
         return Seen(embedding, next_choosing=choosing, next_valuing=valuing)
 
-    def decode(self) -> Decoded:
-        images = torch.stack([image.detach() for _, image in self._kept])
+    def decode(self, code: Tensor) -> Decoded:
+        codes = [own.detach().requires_grad_() for own in code]
+        self._decoded = [
+            (own, _decoder(network)(own)) for own, network in zip(codes, self._online, strict=True)
+        ]
+        images = torch.stack([image.detach() for _, image in self._decoded])
         return Decoded(self._observation, self._mean_image, images)
 
-    def back_through_decoder(self, reconstruction: Tensor) -> None:
-        self._upstream = reconstruction
+    @torch.no_grad()
+    def back_through_decoder(self, reconstruction: Tensor) -> Tensor:
+        codes = []
+        for run, (code, image) in enumerate(self._decoded):
+            parameters = [*_decoder(self._online[run]).parameters()]
+            found = torch.autograd.grad(image, [code, *parameters], reconstruction[run])
+            codes.append(found[0])
+            _copy(found[1:], _decoder(self._gradients[run]))
+        self._decoded = []
+        return torch.stack(codes)
 
     @torch.no_grad()
-    def gradient(self, embedding: Tensor) -> Tensor:
-        for run, (kept, network) in enumerate(zip(self._kept, self._online, strict=True)):
-            upstream = (embedding[run], self._upstream[run])
-            found = torch.autograd.grad(kept, _torso(network), upstream)
-            for own, gradient in zip(self._gradients[run], found, strict=True):
-                own.copy_(gradient)
-        self._kept = []
+    def gradient(self, embedding: Tensor, from_decoder: Tensor | None) -> Tensor:
+        if from_decoder is not None:
+            embedding = embedding + from_decoder
+        for run, own in enumerate(self._embeddings):
+            parameters = [*self._online[run].encoder.parameters()]
+            found = torch.autograd.grad(own, parameters, embedding[run])
+            _copy(found, self._gradients[run].encoder)
+        self._embeddings = []
         return self._gradient
 
     def beside(self) -> AbstractContextManager[None]:
@@ -133,7 +145,7 @@ class PlainTorso:
         ]
 
 
-def _network(networks: Networks, matrix: Tensor, run: int) -> IDQN:
+def _network(networks: Networks, matrix: Tensor, run: int) -> QNetwork:
     """A plain module whose parameters are one run's row of `matrix`: where one changes, so does the
     other."""
     network = copy.deepcopy(networks.module)
@@ -142,11 +154,17 @@ def _network(networks: Networks, matrix: Tensor, run: int) -> IDQN:
     return network
 
 
-def _torso(network: IDQN) -> list[nn.Parameter]:
-    return [*network.encoder.parameters(), *network.decoder.parameters()]
+def _decoder(network: QNetwork) -> Decoder:
+    assert network.decoder is not None
+    return network.decoder
 
 
-def _encode(networks: list[IDQN], states: list[Tensor]) -> Tensor:
+def _copy(gradients: Sequence[Tensor], module: nn.Module) -> None:
+    for own, gradient in zip(module.parameters(), gradients, strict=True):
+        own.copy_(gradient)
+
+
+def _encode(networks: list[QNetwork], states: list[Tensor]) -> Tensor:
     encoded = [network.encoder(state) for network, state in zip(networks, states, strict=True)]
     return torch.stack(encoded)
 

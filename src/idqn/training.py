@@ -25,7 +25,8 @@ from idqn.envs.registry import check_same_frames
 from idqn.errors import DivergenceError, UserError
 from idqn.learner import Learner
 from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans, record_step
-from idqn.replay import Replay, Shrink
+from idqn.priorities import Priorities
+from idqn.replay import Replay, Returns, Shrink
 from idqn.run_dir import RunDir
 from idqn.system import resolve_device, system_info
 from idqn.types import Step
@@ -41,6 +42,11 @@ PER_RUN_FIELDS = frozenset(
         "loss.diversity",
         "optimizer.learning_rate",
         "agent.exploration_factor",
+        "agent.beta",
+        "agent.epsilon_start",
+        "agent.epsilon_end",
+        "agent.epsilon_steps",
+        "agent.noise_sigma",
         "agent.value_min",
         "agent.value_max",
         "agent.value_spacing",
@@ -90,6 +96,12 @@ class Training:
             self.device,
             turns,
             _shrink(self.envs.frame_shape, specs[0].frame_shape, self.device),
+            returns=Returns(
+                config.train.n_step,
+                [c.train.discount for c in configs],
+                [c.train.clip_rewards for c in configs],
+            ),
+            priorities=_priorities(config),
         )
         self.statistics = [EpisodeStatistics(envs) for _ in configs]
         self.means = UpdateMeans()
@@ -111,9 +123,6 @@ class Training:
         self._began = time.monotonic()
         self._last_log = (0, 0.0)
         self._waited = {"device": 0.0, "envs": 0.0}  # seconds since the last log
-        if self.device.type == "cuda":
-            batch = self.replay.sample(config.replay.batch_size, self.learner.updates)
-            self.learner.warm_up(batch, self.replay.observation(0))
 
     @property
     def frames(self) -> int:
@@ -125,7 +134,7 @@ class Training:
         self.runs = RunDir.create_all(paths, self.configs, system_info(self.device))
         self._locks = [run.lock() for run in self.runs]
         self.writers = [MetricsWriter(run) for run in self.runs]
-        self.replay.start(self.envs.start())
+        self.replay.start(self._start_envs())
         self.save()  # so that a run can be resumed from its first moment on
 
     def restore(self, runs: list[RunDir], frames: int) -> None:
@@ -159,6 +168,12 @@ class Training:
             MetricsWriter(run, own.state["metrics_bytes"], frames)
             for run, own in zip(runs, saved, strict=True)
         ]
+
+    def warm_up(self) -> None:
+        """Compile what there is to compile, before the first update."""
+        if self.device.type == "cuda":
+            batch = self.replay.sample(self.config.replay.batch_size, self.learner.updates)
+            self.learner.warm_up(batch, self.replay.observation(0))
 
     def choose(self) -> None:
         """Begin to choose actions for the environments whose turn it is."""
@@ -224,7 +239,7 @@ class Training:
         if self._saved_frames == self.frames:
             return
         self._checked_means()
-        for run, row in zip(self.runs, self.learner.online, strict=True):
+        for run, row in zip(self.runs, self.learner.online.view(len(self.runs), -1), strict=True):
             if not bool(row.isfinite().all()):
                 raise self._divergence("a weight", run, "not finite")
         for writer in self.writers:
@@ -281,7 +296,9 @@ class Training:
     def _draw_and_learn(self) -> None:
         """All that an update does on the device; nothing on the host."""
         batch = self.replay.sample(self.config.replay.batch_size, self.learner.updates)
-        self.means.add(self.learner.update(batch))
+        update = self.learner.update(batch)
+        self.replay.learned(batch.place, update.surprise)
+        self.means.add(update.measured)
 
     def _checkpoint(self, run: int, positions: EnvPositions) -> checkpoint.Checkpoint:
         envs = self.config.train.envs
@@ -314,6 +331,11 @@ class Training:
             },
         )
 
+    def _start_envs(self, positions: EnvPositions | None = None) -> NDArray[np.uint8]:
+        self.envs.begin(positions)
+        self.warm_up()  # in the meantime
+        return self.envs.started()
+
     def _restore_envs(self, saved: list[checkpoint.Checkpoint]) -> None:
         """Rebuild the environments from their seeds and the actions since."""
         episodes: list[int] = []
@@ -322,7 +344,7 @@ class Training:
             episodes += own.state["env_episodes"]
             ends = np.cumsum(own.state["env_action_counts"])[:-1]
             logs += np.split(own.training["env_actions"].numpy().astype(np.uint16), ends)
-        frame = self.envs.start(EnvPositions(np.array(episodes, np.int64), logs))
+        frame = self._start_envs(EnvPositions(np.array(episodes, np.int64), logs))
         stored = self.replay.as_stored(frame)
         newest = self.replay.observation()[:, :, -stored.shape[1] :]
         if not torch.equal(newest.reshape(stored.shape), stored):
@@ -340,6 +362,8 @@ class Training:
             if sent[0] is not None:
                 self.pending[turn] = actions = np.array(sent, np.int64).flatten()
                 self.envs.send(actions, turn)
+        sent_off = sum(sent is not None for sent in self.pending)
+        self.learner.choices.fill_(self.steps // self._turn_envs + sent_off)
 
     @contextmanager
     def _waiting(self, what: str) -> Iterator[None]:
@@ -419,7 +443,10 @@ class _Choice:
         return actions
 
     def _on_device(self) -> None:
-        chosen = self._learner.act(self._replay.observation(self._turn))
+        replay, turn = self._replay, self._turn
+        episode = replay.episode(turn)
+        first_env = turn * episode.shape[1]
+        chosen = self._learner.act(replay.observation(turn), episode, first_env)
         if self._host is None:
             self._host = torch.empty_like(chosen, device="cpu", pin_memory=chosen.is_cuda)
         self._host.copy_(chosen, non_blocking=True)
@@ -439,6 +466,14 @@ def population_envs(configs: list[Config], device: torch.device) -> VectorEnv:
         screens,
         watchful=device.type == "cuda",
     )
+
+
+def _priorities(config: Config) -> Priorities | None:
+    options = config.replay
+    if not options.prioritized:
+        return None
+    draws = max(1, options.priority_correction_steps // config.train.train_every_steps)
+    return Priorities(options.priority_exponent, options.priority_correction, draws)
 
 
 def _shrink(

@@ -41,9 +41,11 @@ class Batch(NamedTuple):
 
     observation: Tensor  # [P, B, C, H, W] uint8
     action: Tensor  # [P, B] int64
-    reward: Tensor  # [P, B] float32, raw
-    next_observation: Tensor  # [P, B, C, H, W] uint8
-    terminated: Tensor  # [P, B] bool: nothing to bootstrap from
+    reward: Tensor  # [P, B] float32: the discounted sum of up to n
+    next_observation: Tensor  # [P, B, C, H, W] uint8, after the last of them
+    discount: Tensor  # [P, B] float32, of that one's value: γ^m after m rewards, 0 after the end
+    place: Tensor  # [P, B] int64, in the replay
+    weight: Tensor  # [P, B] float32, of importance: 1 where drawn uniformly
 
 
 class Seen(NamedTuple):
@@ -64,11 +66,15 @@ class Decoded(NamedTuple):
 
 
 class QOutput(NamedTuple):
-    """All that a Q-network says about a batch of observations; what we explain has a name here."""
+    """All that a Q-network says about a batch of observations; what we explain has a name here.
+    Agents differ in what they have besides the first two."""
 
     embedding: Tensor  # [B, E]
-    log_attention: Tensor  # [B, A, N]
-    attention: Tensor  # [B, A, N], sums to 1 over keys
     q: Tensor  # [B, A]
-    uncertainty: Tensor  # [B, A], the return's standard deviation U
-    reconstruction: Tensor | None  # [B, C, H, W], as (pixels - mean image) / 255
+    uncertainty: Tensor | None = None  # [B, A], the return's or the heads' standard deviation
+    log_attention: Tensor | None = None  # [B, A, N]
+    attention: Tensor | None = None  # [B, A, N], sums to 1 over keys
+    log_distribution: Tensor | None = None  # [B, A, N]
+    distribution: Tensor | None = None  # [B, A, N], of the return over the head's values
+    head_q: Tensor | None = None  # [B, A, K], of each of K heads
+    reconstruction: Tensor | None = None  # [B, C, H, W], as (pixels - mean image) / 255

@@ -35,6 +35,14 @@ def test_output_has_exactly_the_shape_of_the_input(shape: tuple[int, int, int]) 
     assert decoder(torch.ones(2, 3)).shape == (2, *shape)
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_dense_layers_are_mirrored_too(shape: tuple[int, int, int]) -> None:
+    layers = choose_layers("auto", *shape[1:], dense=True)
+    decoder = Decoder(shape, layers, 3, 0.1, generator())
+
+    assert decoder(torch.ones(2, 3)).shape == (2, *shape)
+
+
 @pytest.mark.parametrize("size", range(36, 45))
 def test_every_remainder_of_the_strides_is_made_up_for(size: int) -> None:
     shape = (1, size, 80 - size)
@@ -125,3 +133,11 @@ def test_initial_weights() -> None:
         assert not deconvolution.bias.any()
     assert float(decoder.linear.weight.detach().std()) == pytest.approx(0.1, rel=0.02)
     assert not decoder.linear.bias.any()
+
+
+def test_initial_weights_without_a_std() -> None:
+    decoder = Decoder((4, 84, 84), ENCODERS["nature"], 25, None, generator())
+
+    for part in (decoder.linear.weight.detach(), decoder.linear.bias.detach()):
+        assert 0.19 < float(part.abs().max()) <= 0.2  # uniform within ±1/√25
+        assert float(part.std()) == pytest.approx(0.2 / math.sqrt(3), rel=0.04)

@@ -8,6 +8,7 @@ from torch import Generator
 
 from idqn.errors import UserError
 from idqn.networks.encoder import (
+    DENSE_ENCODERS,
     ENCODERS,
     Conv,
     Encoder,
@@ -128,6 +129,7 @@ def test_frames_too_small_for_all_are_told_to_grow(encoder: str) -> None:
 
 def test_forward_by_hand() -> None:
     encoder = Encoder((1, 1, 2), (Conv(1, 1, 1),), 1, 0.1, generator())
+    assert encoder.linear is not None
     with torch.no_grad():
         encoder.convolutions[0].weight.fill_(-1.0)
         encoder.linear.weight.copy_(torch.tensor([[3.0, -4.0]]))
@@ -152,7 +154,7 @@ def test_convolutions_are_xavier_uniform() -> None:
 
 def test_linear_layers_are_normal_with_the_std_given() -> None:
     layer = torch.nn.Linear(200, 100)
-    init_linear(layer, 0.1, generator())
+    init_linear(layer.weight, layer.bias, 200, 0.1, generator())
 
     weight = layer.weight.detach()
     assert float(weight.std()) == pytest.approx(0.1, rel=0.02)  # 4 deviations of 20,000 draws
@@ -171,3 +173,64 @@ def test_every_layer_of_the_encoder_is_initialised() -> None:
         assert not convolution.bias.any()
     assert float(encoder.linear.weight.detach().std()) == pytest.approx(0.1, rel=0.02)
     assert not encoder.linear.bias.any()
+
+
+def test_without_a_std_weights_and_biases_are_uniform() -> None:
+    layer = torch.nn.Linear(100, 200)
+    init_linear(layer.weight, layer.bias, 100, None, generator())
+
+    for part in (layer.weight.detach(), layer.bias.detach()):  # within ±1/√100
+        assert 0.09 < float(part.max()) <= 0.1
+        assert 0.09 < float(-part.min()) <= 0.1
+    assert float(layer.weight.detach().std()) == pytest.approx(0.1 / math.sqrt(3), rel=0.02)
+    assert float(layer.weight.detach().mean()) == pytest.approx(0, abs=0.0016)  # 4 deviations
+
+
+def test_without_an_embedding_size_the_features_are_the_embedding() -> None:
+    whole = Encoder((2, 33, 33), ENCODERS["small"], 5, 0.1, generator())
+    bare = Encoder((2, 33, 33), ENCODERS["small"], None, 0.1, generator())
+    x = torch.rand(3, 2, 33, 33, generator=generator())
+
+    features = bare(x)
+
+    assert bare.linear is None
+    assert whole.image_shape == bare.image_shape == (64, 4, 4)
+    assert (whole.embedding_size, bare.embedding_size) == (5, 64 * 4 * 4)
+    assert features.shape == (3, bare.embedding_size)
+    assert float(features.detach().min()) == 0  # after a ReLU
+    assert whole.linear is not None
+    torch.testing.assert_close(whole(x), whole.linear(features))
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "encoder", "sizes"),
+    [
+        # (84-8)/2+1 = 39; 33/2 = 16.5, so 17; 11/2 = 5.5, so 6; 2/2+1 = 2
+        (84, 84, "nature", [(84, 84), (39, 39), (17, 17), (6, 6), (2, 2)]),
+        # 62-8 = 54, so 28; 22/2 = 11, so 12; 6/2 = 3, so 4; 1
+        (62, 62, "nature", [(62, 62), (28, 28), (12, 12), (4, 4), (1, 1)]),
+        (61, 84, "small", [(61, 84), (29, 41), (13, 19), (11, 17)]),
+        (10, 10, "tiny", [(10, 10), (8, 8), (6, 6)]),
+    ],
+)
+def test_dense_layer_sizes(
+    height: int, width: int, encoder: str, sizes: list[tuple[int, int]]
+) -> None:
+    layers = choose_layers("auto", height, width, dense=True)
+
+    assert layers == DENSE_ENCODERS[encoder]
+    assert layer_sizes(layers, height, width) == sizes
+    assert choose_layers(encoder, height, width, dense=True) == layers
+
+
+def test_dense_encoders_are_wider() -> None:
+    assert DENSE_ENCODERS.keys() == ENCODERS.keys()
+    for name, layers in DENSE_ENCODERS.items():
+        for dense, plain in zip(layers, ENCODERS[name], strict=False):
+            assert dense.channels == 2 * plain.channels
+        assert len(layers) >= len(ENCODERS[name])
+
+
+def test_frames_too_small_for_a_dense_encoder_are_refused_with_its_own_size() -> None:
+    with pytest.raises(UserError, match=r"'nature' encoder.* 62 pixels"):
+        choose_layers("nature", 61, 84, dense=True)

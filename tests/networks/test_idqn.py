@@ -1,19 +1,23 @@
 """The whole network: what it returns, how it starts, what it keeps."""
 
+from typing import Literal
+
 import pytest
 import torch
 from torch import Generator, Tensor
 
 from idqn.config import AgentConfig
-from idqn.networks import IDQN, build_network
+from idqn.networks import Ensemble, QNetwork, build_network, members
 from idqn.types import QOutput
 
 SMALL = AgentConfig(embedding_size=6, keys=5)
 SHAPE = (2, 10, 11)
 
 
-def network(seed: int = 0, config: AgentConfig = SMALL) -> IDQN:
-    return build_network(config, SHAPE, 3, seed)
+def network(seed: int = 0, config: AgentConfig = SMALL) -> QNetwork:
+    built = build_network(config, SHAPE, 3, seed)
+    assert isinstance(built, QNetwork)
+    return built
 
 
 def pixels(seed: int = 0, batch: int = 4) -> Tensor:
@@ -26,7 +30,8 @@ def test_output_is_named_and_shaped() -> None:
     out = network()(pixels())
 
     assert isinstance(out, QOutput)
-    shapes = {name: tuple(part.shape) for name, part in out._asdict().items()}
+    found = {name: part for name, part in out._asdict().items() if part is not None}
+    shapes = {name: tuple(part.shape) for name, part in found.items()}
     assert shapes == {
         "embedding": (4, 6),
         "log_attention": (4, 3, 5),
@@ -43,7 +48,7 @@ def test_parts_fit_together() -> None:
     out = net(pixels())
 
     values = torch.linspace(-25, 25, 5)
-    weight = (out.embedding[:, None, None] * net.memory.keys).sum(-1).exp()
+    weight = (out.embedding[:, None, None] * net.head.keys).sum(-1).exp()
     torch.testing.assert_close(out.attention, weight / weight.sum(-1, keepdim=True))
     torch.testing.assert_close(out.q, (out.attention * values).sum(-1), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(out.reconstruction, net.decoder(out.embedding))
@@ -117,7 +122,7 @@ def test_other_seed_other_weights() -> None:
 def test_uniform_values_depend_on_the_seed() -> None:
     uniform = AgentConfig(embedding_size=6, keys=5, value_spacing="uniform")
 
-    assert not torch.equal(network(0, uniform).memory.values, network(1, uniform).memory.values)
+    assert not torch.equal(network(0, uniform).head.values, network(1, uniform).head.values)
 
 
 def test_weights_hold_all_that_playing_needs() -> None:
@@ -125,26 +130,29 @@ def test_weights_hold_all_that_playing_needs() -> None:
     trained.mean_image.copy_(pixels(9)[0])
     weights = trained.state_dict()
 
-    assert {"mean_image", "memory.values", "memory.keys"} <= weights.keys()
+    assert {"mean_image", "head.values", "head.keys"} <= weights.keys()
     fresh = network(5)
     fresh.load_state_dict(weights)
-    for one, other in zip(trained(pixels()), fresh(pixels()), strict=True):
-        assert torch.equal(one, other)
+    found = fresh(pixels())._asdict()
+    for name, one in trained(pixels())._asdict().items():
+        assert (one is None and found[name] is None) or torch.equal(one, found[name]), name
+    assert found["attention"] is not None
 
 
 def test_the_optimiser_sees_neither_values_nor_mean_image() -> None:
     learned = dict(network().named_parameters())
 
-    assert "memory.keys" in learned
-    assert learned.keys().isdisjoint({"mean_image", "memory.values"})
+    assert "head.keys" in learned
+    assert learned.keys().isdisjoint({"mean_image", "head.values"})
 
 
 def test_action_parameters_have_a_row_per_action() -> None:
-    few = dict(build_network(SMALL, SHAPE, 3, 0).named_parameters())
+    net = network()
+    few = dict(net.named_parameters())
     many = dict(build_network(SMALL, SHAPE, 7, 0).named_parameters())
 
     differing = {name for name in few if few[name].shape != many[name].shape}
-    assert differing == IDQN.action_parameters
+    assert differing == net.action_parameters == {"head.keys"}
     for name in differing:
         assert (len(few[name]), len(many[name])) == (3, 7)
 
@@ -161,9 +169,9 @@ def test_config_reaches_the_parts() -> None:
     )
     net = build_network(config, (4, 40, 40), 4, 0)
 
-    torch.testing.assert_close(net.memory.values, torch.linspace(-2, 4, 40))
-    assert net.memory.keys.shape == (4, 40, 32)
-    assert float(net.memory.keys.detach().std()) == pytest.approx(1.0, rel=0.04)
+    torch.testing.assert_close(net.head.values, torch.linspace(-2, 4, 40))
+    assert net.head.keys.shape == (4, 40, 32)
+    assert float(net.head.keys.detach().std()) == pytest.approx(1.0, rel=0.04)
     assert float(net.encoder.linear.weight.detach().std()) == pytest.approx(0.5, rel=0.02)
     assert float(net.decoder.linear.weight.detach().std()) == pytest.approx(0.5, rel=0.02)
     assert [c.kernel_size for c in net.encoder.convolutions] == [(3, 3), (3, 3)]
@@ -181,3 +189,68 @@ def test_size_of_the_papers_network() -> None:
     assert parameters == (
         8_224 + 32_832 + 36_928 + 803_072 + 805_952 + 36_928 + 32_800 + 8_196 + 46_080
     )
+
+
+@pytest.mark.parametrize("decoder", ["vae", "dense-vae"])
+@torch.no_grad()
+def test_variational_networks_go_by_the_mean(decoder: Literal["vae", "dense-vae"]) -> None:
+    config = AgentConfig(embedding_size=6, keys=5, decoder=decoder)
+    net = network(config=config)
+    out = net(pixels())
+
+    mean, log_variance = net.encoder(net.normalize(pixels())).chunk(2, -1)
+    assert mean.shape == log_variance.shape == (4, 6)
+    assert torch.equal(out.embedding, mean)
+    assert net.decoder is not None
+    torch.testing.assert_close(out.reconstruction, net.decoder(mean))
+    torch.testing.assert_close(out.q, net.head(mean).q)
+    channels = [c.out_channels for c in net.encoder.convolutions]
+    assert channels == ([64, 128] if decoder == "dense-vae" else [32, 64])
+
+
+@torch.no_grad()
+def test_without_a_decoder_nothing_is_reconstructed() -> None:
+    with_one = network()
+    net = network(config=AgentConfig(embedding_size=6, keys=5, decoder="none"))
+    out = net(pixels())
+
+    assert net.decoder is None
+    assert out.reconstruction is None
+    assert not [name for name in net.state_dict() if name.startswith("decoder")]
+    assert torch.equal(out.q, with_one(pixels()).q)  # all else starts the same
+
+
+@pytest.mark.parametrize("agent", ["ddqn", "c51", "noisy", "bootstrap"])
+def test_action_parameters_of_other_agents(
+    agent: Literal["ddqn", "c51", "noisy", "bootstrap"],
+) -> None:
+    config = AgentConfig(name=agent, embedding_size=6, decoder="none", heads=2)
+    net = network(config=config)
+    few = dict(net.named_parameters())
+    many = dict(build_network(config, SHAPE, 7, 0).named_parameters())
+
+    differing = {name for name in few if few[name].shape != many[name].shape}
+    assert differing == net.action_parameters
+    for name in differing:
+        assert (len(few[name]), len(many[name])) == (3, 7)
+        assert few[name].shape[1:] == many[name].shape[1:]
+
+
+@torch.no_grad()
+def test_an_ensemble_is_networks_that_share_nothing() -> None:
+    config = AgentConfig(name="ensemble", embedding_size=6, decoder="none", heads=3)
+    ensemble = build_network(config, SHAPE, 3, 0)
+    assert isinstance(ensemble, Ensemble)
+    own = members(ensemble)
+
+    assert len(own) == 3
+    weights = [member.encoder.convolutions[0].weight for member in own]
+    assert not torch.equal(weights[0], weights[1])
+    out, each = ensemble(pixels()), [member(pixels()) for member in own]
+    assert out.head_q.shape == (4, 3, 3)
+    for number, member in enumerate(each):
+        assert torch.equal(out.head_q[..., number], member.q)
+        assert torch.equal(out.embedding[:, 6 * number : 6 * (number + 1)], member.embedding)
+    torch.testing.assert_close(out.q, sum(member.q for member in each) / 3)
+    single = network()
+    assert members(single) == [single]

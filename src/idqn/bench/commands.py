@@ -112,7 +112,8 @@ class BenchReplayOptions:
 def bench_train(options: BenchTrainOptions) -> int:
     sizes, games = _sizes(options.runs), options.envs or PAPER_GAMES
     _check(options.seconds, options.json)
-    overrides = _overrides(options.tree, presets.preset(options.preset, games[0]))
+    agent = options.tree.agent.name
+    overrides = _overrides(options.tree, presets.preset(options.preset, games[0], agent))
     if overrides.pop("train.frames", None) is not None:
         warnings.warn("train.frames does not matter: it is --seconds that counts", stacklevel=2)
     from idqn import console
@@ -141,6 +142,7 @@ def bench_train(options: BenchTrainOptions) -> int:
                 machine = _machine(measured.pop("system"))
                 about = {
                     "games": list(dict.fromkeys(config.env.id for config in configs)),
+                    "agent": agent,
                     "preset": options.preset,
                     "overrides": overrides,
                     "load_average_1_min": load,

@@ -63,6 +63,7 @@ def learner_us(configs: Sequence[Config], seconds: float) -> float:
     with Training([config.replace(**fewest) for config in configs]) as training:
         actions = min(describe(config.env).num_actions for config in configs)
         source = _Noise(len(configs), 1, training.envs.frame_shape, actions)
+        training.warm_up()
         _fill(training.replay, source, turns=1)
         spent = _median_us(training.update, training.device, seconds / _WINDOWS)
         return round(spent / len(configs), 2)

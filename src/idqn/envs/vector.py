@@ -93,6 +93,11 @@ class VectorEnv:
 
     def start(self, positions: EnvPositions | None = None) -> NDArray[np.uint8]:
         """Go to `positions`, by default the first episodes' starts; returns frames [n, c, h, w]."""
+        self.begin(positions)
+        return self.started()
+
+    def begin(self, positions: EnvPositions | None = None) -> None:
+        """The first half of `start`: workers are on their way, which takes them seconds."""
         while self._in_flight:
             self.recv(self._in_flight[0])  # nobody will
         positions = positions or EnvPositions.start(self.count)
@@ -103,7 +108,10 @@ class VectorEnv:
         else:
             for pipe, part in zip(self._pipes, parts, strict=True):
                 self._tell(pipe, pickle.dumps(part))
-            self._wait(range(len(self._pipes)))
+
+    def started(self) -> NDArray[np.uint8]:
+        """The second half of `start`."""
+        self._wait(range(len(self._pipes)))
         frames = np.empty((self.count, *self.frame_shape), np.uint8)
         for own, arrays in zip(self._members, self._arrays, strict=True):
             frames[own] = arrays.frame

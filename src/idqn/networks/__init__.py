@@ -1,5 +1,5 @@
 """Q-networks: plain single-run modules that return a `QOutput` and never a loss."""
 
-from idqn.networks.idqn import IDQN, build_network, normalize
+from idqn.networks.network import Ensemble, QNetwork, build_network, members, normalize
 
-__all__ = ["IDQN", "build_network", "normalize"]
+__all__ = ["Ensemble", "QNetwork", "build_network", "members", "normalize"]

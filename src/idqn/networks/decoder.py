@@ -17,7 +17,7 @@ class Decoder(nn.Module):
         out_shape: tuple[int, int, int],
         layers: tuple[Conv, ...],
         embedding_size: int,
-        linear_init_std: float,
+        linear_init_std: float | None,
         generator: Generator,
     ) -> None:
         super().__init__()
@@ -26,7 +26,9 @@ class Decoder(nn.Module):
         self.start_shape = (layers[-1].channels, *sizes[-1])
         flat = self.start_shape[0] * self.start_shape[1] * self.start_shape[2]
         self.linear = nn.Linear(embedding_size, flat)
-        init_linear(self.linear, linear_init_std, generator)
+        init_linear(
+            self.linear.weight, self.linear.bias, embedding_size, linear_init_std, generator
+        )
         out_channels = [channels, *(layer.channels for layer in layers[:-1])]
         self.deconvolutions = nn.ModuleList()
         for layer, out, (h, w) in reversed(

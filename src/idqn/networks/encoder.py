@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -21,6 +22,11 @@ ENCODERS: dict[str, tuple[Conv, ...]] = {
     "small": (Conv(32, 4, 2), Conv(64, 4, 2), Conv(64, 3, 1)),
     "tiny": (Conv(32, 3, 1), Conv(64, 3, 1)),
 }
+DENSE_ENCODERS: dict[str, tuple[Conv, ...]] = {  # deeper and wider, after Oh et al. (2015)
+    "nature": (Conv(64, 8, 2), Conv(128, 6, 2), Conv(128, 6, 2), Conv(128, 4, 2)),
+    "small": (Conv(64, 4, 2), Conv(128, 4, 2), Conv(128, 3, 1)),
+    "tiny": (Conv(64, 3, 1), Conv(128, 3, 1)),
+}
 
 
 def smallest_frame(layers: tuple[Conv, ...]) -> int:
@@ -31,14 +37,15 @@ def smallest_frame(layers: tuple[Conv, ...]) -> int:
     return size
 
 
-def choose_layers(encoder: str, height: int, width: int) -> tuple[Conv, ...]:
+def choose_layers(encoder: str, height: int, width: int, dense: bool = False) -> tuple[Conv, ...]:
     """The layers named `encoder`, or for "auto" the first that leaves enough of the frame."""
+    family = DENSE_ENCODERS if dense else ENCODERS
     if encoder == "auto":
-        for layers in ENCODERS.values():
+        for layers in family.values():
             if min(height, width) >= smallest_frame(layers):
                 return layers
         encoder = "tiny"
-    layers = ENCODERS[encoder]
+    layers = family[encoder]
     if min(height, width) < smallest_frame(layers):
         raise UserError(
             f"frames of {height}x{width} are too small for the '{encoder}' encoder, which needs "
@@ -64,20 +71,29 @@ def init_convolution(layer: nn.Conv2d | nn.ConvTranspose2d, generator: Generator
     nn.init.zeros_(layer.bias)
 
 
-def init_linear(layer: nn.Linear, std: float, generator: Generator) -> None:
-    nn.init.normal_(layer.weight, std=std, generator=generator)
-    nn.init.zeros_(layer.bias)
+def init_linear(
+    weight: Tensor, bias: Tensor, inputs: int, std: float | None, generator: Generator
+) -> None:
+    """Normal weights and no bias or, without `std`, both uniform within ±1/√inputs."""
+    if std is None:
+        bound = inputs**-0.5
+        nn.init.uniform_(weight, -bound, bound, generator=generator)
+        nn.init.uniform_(bias, -bound, bound, generator=generator)
+    else:
+        nn.init.normal_(weight, std=std, generator=generator)
+        nn.init.zeros_(bias)
 
 
 class Encoder(nn.Module):
-    """Convolutions, each followed by ReLU, then one linear layer: h(s) of the paper."""
+    """Convolutions, each followed by ReLU, then one linear layer: h(s) of the paper. Without an
+    `embedding_size` there is no linear layer, and the embedding is what the convolutions give."""
 
     def __init__(
         self,
         in_shape: tuple[int, int, int],
         layers: tuple[Conv, ...],
-        embedding_size: int,
-        linear_init_std: float,
+        embedding_size: int | None,
+        linear_init_std: float | None,
         generator: Generator,
     ) -> None:
         super().__init__()
@@ -88,12 +104,16 @@ class Encoder(nn.Module):
             init_convolution(convolution, generator)
             self.convolutions.append(convolution)
             channels = layer.channels
-        height, width = layer_sizes(layers, height, width)[-1]
-        self.linear = nn.Linear(channels * height * width, embedding_size)
-        init_linear(self.linear, linear_init_std, generator)
+        self.image_shape = (channels, *layer_sizes(layers, height, width)[-1])
+        features = math.prod(self.image_shape)
+        self.embedding_size = embedding_size or features
+        self.linear = None
+        if embedding_size is not None:
+            self.linear = nn.Linear(features, embedding_size)
+            init_linear(self.linear.weight, self.linear.bias, features, linear_init_std, generator)
 
     def forward(self, x: Tensor) -> Tensor:
         for convolution in self.convolutions:
             x = torch.relu(convolution(x))
-        embedding: Tensor = self.linear(x.flatten(1))  # [B, E]
-        return embedding
+        flat = x.flatten(1)
+        return flat if self.linear is None else self.linear(flat)  # [B, E]

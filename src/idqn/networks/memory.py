@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -35,6 +35,7 @@ def make_values(
 class KeyValueMemory(nn.Module):
     """w = softmax over keys of h·key (eq. 1); Q = Σ w·v; U = standard deviation of v under w."""
 
+    action_parameters: ClassVar[frozenset[str]] = frozenset({"keys"})
     values: Tensor
 
     def __init__(
