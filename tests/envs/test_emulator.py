@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
 from idqn.envs.editable import AtariSnapshot, EditableAtari
-from idqn.envs.emulator import EmulatorSnapshot, _frame_in_progress
+from idqn.envs.emulator import EmulatorSnapshot, frame_in_progress
 from idqn.errors import UserError
 from tests.envs.alone import GAMES, config_of
 
@@ -92,7 +92,7 @@ def test_thinking_longer_than_a_frame_goes_on_the_same() -> None:
         env.step(0 if act <= 2 else rng.randint(env.num_actions))
         snapshots[act] = env.save()
     states = [snapshot.emulator.state for snapshot in snapshots.values()]
-    assert not any(_frame_in_progress(state) for state in states if state)
+    assert not any(frame_in_progress(state) for state in states if state)
     actions = np.arange(20) % env.num_actions
     for act in range(36, 61):
         env.restore(snapshots[act])

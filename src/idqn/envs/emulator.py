@@ -139,7 +139,7 @@ class Emulator:
         """Snapshots start from the last anchor but one: always some acts ago, never many. Not
         while a frame is half drawn, which ALE would not restore."""
         state = self._serialised()
-        if not _frame_in_progress(state) and not self.ale.game_over():
+        if not frame_in_progress(state) and not self.ale.game_over():
             self._anchors = [self._anchors[-1], _Anchor(state, self._held_action)]
 
     def _return_to(self, snapshot: EmulatorSnapshot) -> None:
@@ -149,7 +149,7 @@ class Emulator:
                 self._reset_game()  # a finished game ignores actions
             self._emulate(snapshot.held_action)
             held = self._held_action == snapshot.held_action
-            if held and not _frame_in_progress(self._serialised()):
+            if held and not frame_in_progress(self._serialised()):
                 break
         self.ale.restoreState(ALEState(snapshot.state))
         self._seed = snapshot.seed
@@ -171,7 +171,7 @@ def draw_noops(draws: np.random.RandomState, noop_max: int) -> int:
             return product >> 32
 
 
-def _frame_in_progress(state: bytes) -> bool:
+def frame_in_progress(state: bytes) -> bool:
     """Whether the processor ran out of time before the game finished its frame, as Q*bert's does
     while it starts. ALE 0.12.1 does not restore that, but shows it: the last of the processor's 14
     numbers has bit 0 set when a finished frame stopped it."""

@@ -25,6 +25,7 @@ from idqn.envs.atari import (
 from idqn.envs.atari_ids import rom_name
 from idqn.envs.emulator import FIRE, NOOP, draw_noops
 from idqn.envs.episodes import UNSEEDED, GroupStep
+from idqn.envs.openings import openings
 
 
 def shows_screens(config: EnvConfig) -> bool:
@@ -93,7 +94,7 @@ class _Game:
         full = config.full_action_space
         self._actions = self._ale.getLegalActionSet() if full else self._ale.getMinimalActionSet()
         named = {action.value: action for action in self._ale.getLegalActionSet()}
-        self._noop, fire = named[NOOP], named[FIRE]
+        self._noop, fire = named[NOOP], named.get(FIRE)
         self._fire = fire if config.fire_on_reset and fire in self._actions else None
         self._noop_max, self._skip, self._pool = (
             config.noop_max,
@@ -104,6 +105,10 @@ class _Game:
         self._draws = np.random.RandomState(0)
         self._screen, self._earlier = screen, np.zeros_like(screen)
         self._elapsed = 0
+        self._resets = 0  # since the cartridge was loaded
+        fast = episodes_per_seed(config) > 1 and self._skip > 2  # to see no screens of before
+        known = openings(self._rom, self._fire) if fast else None
+        self._openings = known if known is not None and known.usable else None
 
     def reset(self, seed: int) -> None:
         ale = self._ale
@@ -111,18 +116,31 @@ class _Game:
             ale.setInt("random_seed", seed)
             ale.loadROM(self._rom)
             self._draws = np.random.RandomState(seed)
-        ale.reset_game()
+            self._resets = 0
+        screens = self._begin()
         noops = draw_noops(self._draws, self._noop_max)
+        actions = [self._noop] * noops
         if self._fire is not None:
-            ale.act(self._fire)
-            noops -= 1
-        for _ in range(noops):
-            ale.act(self._noop)
-            if ale.game_over():
-                ale.reset_game()
-        ale.getScreenGrayscale(self._screen)
+            fired = self._openings is not None and self._openings.fired
+            actions = [self._fire] * (not fired) + [self._noop] * (noops - 1)
+        for action in actions:
+            ale.act(action)
+            if action is not self._fire and ale.game_over():
+                self._begin()
+        if screens is not None and len(actions) < len(screens):
+            np.copyto(self._screen, screens[len(actions)])
+        else:
+            ale.getScreenGrayscale(self._screen)
         self._earlier.fill(0)
         self._elapsed = 0
+
+    def _begin(self) -> NDArray[np.uint8] | None:
+        """Reset the console; returns its first screens, if the emulator does not show them."""
+        if self._openings is None:
+            self._ale.reset_game()
+            return None
+        self._resets += 1
+        return self._openings.restore(self._ale, self._resets - 1)
 
     def step(self, action: int) -> tuple[int, bool, bool]:
         """Reward, terminated, truncated. As in the native environment, an episode's last frame is
