@@ -29,7 +29,7 @@ def preset(name: str, env_id: str, agent: str = "idqn") -> Config:
             )
         return config.replace(**_AUTHORS_LOOP, **_AUTHORS[agent])
     if name == "quick":
-        return config.replace(**_QUICK, **(_QUICK_EPSILON if config.agent.dithers else {}))
+        return config.replace(**_QUICK, **_QUICK_AGENTS[agent])
     return config
 
 
@@ -106,4 +106,13 @@ _QUICK = {
     "system.log_every_frames": 1_000,
     "system.checkpoint_every_frames": 8_000,
 }
-_QUICK_EPSILON = {"agent.epsilon_end": 0.05, "agent.epsilon_steps": 5_000}
+_QUICK_BASELINE = {"optimizer.learning_rate": 1e-3}
+_QUICK_EPSILON = {**_QUICK_BASELINE, "agent.epsilon_end": 0.05, "agent.epsilon_steps": 5_000}
+_QUICK_AGENTS: dict[str, dict[str, Any]] = {
+    "idqn": {},
+    "ddqn": _QUICK_EPSILON,
+    "c51": _QUICK_EPSILON,
+    "noisy": _QUICK_BASELINE,
+    "bootstrap": _QUICK_BASELINE,
+    "ensemble": {**_QUICK_BASELINE, "agent.exploration_factor": 3.0},
+}
