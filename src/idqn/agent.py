@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,17 +26,31 @@ from idqn.system import resolve_device
 from idqn.types import EnvSpec
 
 
+class Origin(NamedTuple):
+    """Where an agent was loaded from."""
+
+    run: str = "-"
+    run_id: str | None = None
+    frames: int = 0
+
+
 class Agent:
     """Observations are uint8 [C, H, W] or [B, C, H, W]: stacked frames, oldest first. A single
     observation gets a single answer, a batch a batch of them."""
 
     def __init__(
-        self, network: QNetwork | Ensemble, config: Config, spec: EnvSpec, device: torch.device
+        self,
+        network: QNetwork | Ensemble,
+        config: Config,
+        spec: EnvSpec,
+        device: torch.device,
+        origin: Origin | None = None,
     ) -> None:
         self.network = network.to(device).eval().requires_grad_(False)
         self.config = config
         self.spec = spec
         self.device = device
+        self.origin = origin or Origin()
 
     @property
     def name(self) -> str:
@@ -70,18 +84,24 @@ class Agent:
     def act(self, observation: NDArray[np.uint8] | Tensor) -> Any:
         """The greedy action: an int for one observation, an int64 array for a batch. Of several
         heads, bootstrap takes a vote and ensemble the mean."""
-        batch, single = self._batched(observation)
-        with torch.no_grad():
-            out = self.network(batch, decode=False)
-        chosen = majority_vote(out.head_q) if self.name == "bootstrap" else best_action(out.q)
-        action = chosen.cpu().numpy()
-        return int(action[0]) if single else action
+        action: NDArray[np.int64] = self.choose(self.look(observation, decode=False))
+        return int(action) if action.ndim == 0 else action
 
-    def look(self, observation: NDArray[np.uint8] | Tensor) -> Look:
-        """Everything the network says: `q` and `embedding` always, and what else the agent has."""
+    def choose(self, look: Look) -> NDArray[np.int64]:
+        """The greedy action, from what the agent said of an observation or of each of a batch."""
+        vote = self.name == "bootstrap"
+        score = look.head_q if vote else look.q
+        batch = score if look.q.ndim == 2 else score[None]
+        chosen = majority_vote(batch) if vote else best_action(batch)
+        actions: NDArray[np.int64] = chosen.cpu().numpy()
+        return actions.reshape(look.q.shape[:-1])
+
+    def look(self, observation: NDArray[np.uint8] | Tensor, decode: bool = True) -> Look:
+        """Everything the network says: `q` and `embedding` always, and what else the agent has;
+        with `decode=False`, all but the reconstruction, which takes most of the time."""
         batch, single = self._batched(observation)
         with torch.no_grad():
-            out = self.network(batch)
+            out = self.network(batch, decode)
         if out.reconstruction is not None:
             out = out._replace(reconstruction=self._pixels(out.reconstruction))
         found = {name: part for name, part in out._asdict().items() if part is not None}
@@ -139,7 +159,8 @@ def load(
     frames."""
     directory = RunDir.open(run)
     config = directory.config()
-    weights = checkpoint.load_weights(directory, checkpoint.find(directory, checkpoint_name))
+    frames = checkpoint.find(directory, checkpoint_name)
+    weights = checkpoint.load_weights(directory, frames)
     spec = describe(config.env)
     shape = spec.observation_shape(config.env.frame_stack)
     network = build_network(config.agent, shape, spec.num_actions, config.train.seed)
@@ -151,4 +172,5 @@ def load(
             f"{config.agent.name}, {config.agent.keys} keys, embedding "
             f"{config.agent.embedding_size}): they come from another run"
         ) from error
-    return Agent(network, config, spec, resolve_device(device))
+    origin = Origin(directory.name, directory.identity, frames)
+    return Agent(network, config, spec, resolve_device(device), origin)

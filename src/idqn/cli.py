@@ -214,6 +214,7 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "resume": (commands.ResumeOptions, commands.resume),
     "eval": (commands.EvalOptions, commands.evaluate),
     "play": (commands.PlayOptions, commands.play),
+    "explain": (commands.ExplainOptions, commands.explain),
     "config": (commands.ConfigOptions, commands.config),
     "runs": (commands.RunsOptions, commands.runs),
     "bench train": (bench.BenchTrainOptions, bench.bench_train),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from idqn.config import Config, to_json, to_toml
-from idqn.errors import UserError
+from idqn.errors import UserError, nearest
 from idqn.run_dir import DEFAULT_ROOT, RunDir
 
 PresetName = Literal["paper", "authors", "quick"]
@@ -105,6 +105,30 @@ class PlayOptions:
     """latest, best, or a checkpoint's frames."""
     max_steps: int = 5_000
     """Stop filming after this many agent steps."""
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """Explain a trained agent: results in the run's folder, and a page to read."""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory."""
+    only: tuple[str, ...] | None = None
+    """Make these explanations alone."""
+    compare: str | None = None
+    """Another run, whose attention and diversity are shown beside this one's."""
+    checkpoint: str = "latest"
+    """latest, best, or a checkpoint's frames."""
+    device: str = "auto"
+    """cpu, cuda, cuda:N or auto."""
+    episodes: int = 5
+    """Games the agent plays, whose states are explained."""
+    max_steps: int = 1_000
+    """Agent steps of each game that are looked at."""
+    seed: int | None = None
+    """Seed of the games' starts."""
+    quiet: bool = False
+    """No progress."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +266,42 @@ def play(options: PlayOptions) -> int:
     score, steps = film(load(run.path, frames), path, seed, options.max_steps)
     print(f"return {score:,.1f} in {steps:,} steps; film: {path}")
     return 0
+
+
+def explain(options: ExplainOptions) -> int:
+    from idqn import console
+    from idqn.agent import load
+    from idqn.evaluate import EVALUATION_SEED
+    from idqn.explain.kinds import KINDS, Settings, Subject
+    from idqn.explain.kinds import explain as explain_all
+    from idqn.explain.states import about
+    from idqn.report import write_page
+
+    kinds = options.only or tuple(kind for kind in KINDS if kind != "comparison" or options.compare)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UserError(
+                f"unknown explanation '{kind}'{nearest(kind, KINDS)} ({', '.join(KINDS)})"
+            )
+    run = RunDir.open(options.run)
+    agent = load(run.path, options.checkpoint, options.device)
+    other = load(options.compare, device=options.device) if options.compare else None
+    seed = EVALUATION_SEED if options.seed is None else options.seed
+    settings = Settings(episodes=options.episodes, max_steps=options.max_steps, seed=seed)
+    refusals = {}
+    with console.Steps(options.quiet) as steps:
+        subject = Subject(agent, run, settings, other, steps.show)
+        for explained in explain_all(subject, kinds):
+            if explained.result is not None:
+                explained.result.save(run)
+                steps.done(explained.kind)
+            elif explained.refusal is not None:
+                refusals[explained.kind] = explained.refusal
+                steps.refused(explained.kind, explained.refusal)
+        steps.show("drawing the page", 0, 1)
+        page = write_page(run, about(agent), refusals)
+    print(f"open {page}")
+    return 2 if options.only and refusals else 0
 
 
 def runs(options: RunsOptions) -> int:

@@ -98,6 +98,37 @@ class Activity:
         return lambda doing, how_far: self(f"{what}: {doing}", how_far)
 
 
+class Steps:
+    """Several things done one after another: in a terminal a bar for the one under way and a line
+    for each that is done; elsewhere the lines alone."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._console = Console(stderr=True)
+        self._quiet = quiet
+        self._began = time.monotonic()
+        self._bar = Progress(console=self._console, disable=quiet or not self._console.is_terminal)
+        self._task = self._bar.add_task("", total=None)
+
+    def __enter__(self) -> Steps:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, doing: str, done: int, total: int) -> None:
+        self._bar.update(self._task, description=doing, completed=done, total=total)
+
+    def done(self, name: str) -> None:
+        took, self._began = time.monotonic() - self._began, time.monotonic()
+        if not self._quiet:
+            self._console.print(f"{name}  {took:.1f} s", highlight=False)
+
+    def refused(self, name: str, why: str) -> None:
+        self._began = time.monotonic()
+        self._console.print(f"{name}: {why}", highlight=False, soft_wrap=True, markup=False)
+
+
 def track(items: Iterable[T], total: int, description: str, quiet: bool = False) -> Iterator[T]:
     """Go through `items` under a progress bar, if anyone is there to see it."""
     console = Console(stderr=True)

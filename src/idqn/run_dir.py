@@ -5,6 +5,8 @@ runs/NAME/  config.json  system.json  metrics.jsonl  events.out.tfevents.*
                        replay.zst  COMPLETE
   checkpoints/BEST     frames of the best checkpoint
   evaluation/NAME.json
+  explanations/KIND/   result.json  arrays.safetensors
+  report/              index.html
   videos/
 """
 
@@ -66,6 +68,16 @@ class RunDir:
 
     def evaluation(self, name: str) -> Path:
         return self.path / "evaluation" / f"{name}.json"
+
+    def explanation(self, kind: str) -> Path:
+        return self.path / "explanations" / kind / "result.json"
+
+    def explanation_arrays(self, kind: str) -> Path:
+        return self.path / "explanations" / kind / "arrays.safetensors"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report" / "index.html"
 
     def video(self, name: str) -> Path:
         return self.path / "videos" / name

@@ -1,0 +1,98 @@
+"""The page: one file that opens from disk, offline, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Environment, PackageLoader
+
+from idqn import __version__
+from idqn.errors import UserError
+from idqn.explain.results import About, Result
+from idqn.report.figures import FIGURES
+from idqn.report.section import Section
+from idqn.run_dir import RunDir, write_atomically
+
+FINDINGS = 3
+
+
+class Stored(NamedTuple):
+    """The results of a run that are about the same agent."""
+
+    results: dict[str, Result]
+    missing: dict[str, str]  # by kind, why
+
+
+def stored(run: RunDir, about: About, missing: Mapping[str, str] | None = None) -> Stored:
+    """What the run has about this agent; results about other checkpoints stay where they are."""
+    results: dict[str, Result] = {}
+    absent = dict(missing or {})
+    for figure in FIGURES:
+        kind = figure.result.kind
+        if kind in absent or not run.explanation(kind).is_file():
+            continue
+        try:
+            result = figure.result.load(run)
+        except UserError as error:
+            absent[kind] = str(error)
+            continue
+        if result.about == about:
+            results[kind] = result
+        else:
+            absent[kind] = (
+                f"what is stored is about {result.about.frames:,} frames of "
+                f"{result.about.run}, not {about.frames:,} of {about.run}; "
+                f"`idqn explain {run.path} --only {kind}` makes it anew"
+            )
+    return Stored(results, absent)
+
+
+def write_page(run: RunDir, about: About, missing: Mapping[str, str] | None = None) -> Path:
+    """Draw everything that is stored about an agent; `missing` says what could not be found out,
+    and why."""
+    results, absent = stored(run, about, missing)
+    if not results:
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in absent.items())
+        raise UserError(f"nothing was found out about '{run.path}' ({reasons or 'no results'})")
+    sections = [f.section(results[f.result.kind]) for f in FIGURES if f.result.kind in results]
+    html = render(about, sections, absent)
+    write_atomically(run.report, html.encode())
+    return run.report
+
+
+def render(about: About, sections: list[Section], missing: Mapping[str, str]) -> str:
+    scripts = dict.fromkeys(["page.js", *(s.script for s in sections if s.script)])
+    environment = Environment(loader=PackageLoader("idqn.report"), autoescape=True)
+    return environment.get_template("page.html.j2").render(
+        about=about,
+        game=about.env.split("/")[-1].rsplit("-v", 1)[0],
+        sections=sections,
+        findings=findings(sections),
+        missing=missing,
+        style=_template("style.css"),
+        scripts=[_template(name) for name in scripts],
+        data={section.kind: _json(section.data) for section in sections if section.data},
+        version=__version__,
+        made=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC"),
+    )
+
+
+def findings(sections: list[Section]) -> list[str]:
+    """What is most worth knowing, in the order of the page."""
+    telling = [section for section in sections if section.finding]
+    best = sorted(telling, key=lambda section: -section.weight)[:FINDINGS]
+    return [section.finding for section in telling if section in best]
+
+
+def _template(name: str) -> str:
+    return resources.files("idqn.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _json(data: object) -> str:
+    """That no text in it can end the <script> it stands in."""
+    return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
