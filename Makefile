@@ -17,8 +17,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/idqn train idqn/MiniPacman-v0 --preset quick --name $(DEMO_RUN)
 	$(BIN)/idqn eval runs/$(DEMO_RUN) --episodes 100 --random
+	$(BIN)/idqn explain runs/$(DEMO_RUN)
 	@echo
-	@echo "The run is in runs/$(DEMO_RUN). Next:"
+	@echo "What the agent learned: open runs/$(DEMO_RUN)/report/index.html in a browser. Next:"
 	@echo "  $(BIN)/idqn play runs/$(DEMO_RUN) --video game.mp4"
 	@echo "  $(BIN)/idqn resume runs/$(DEMO_RUN) --frames 40_000"
 	@echo "  $(BIN)/tensorboard --logdir runs"
