@@ -9,11 +9,12 @@ import torch
 
 from idqn.config import Config
 from idqn.presets import preset
+from idqn.train import train
 
 torch.set_num_threads(1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Config:
     """A MiniPacman run that trains for a second or two and touches everything."""
     return preset("quick", "idqn/MiniPacman-v0").replace(
@@ -35,6 +36,17 @@ def tiny() -> Config:
             "system.checkpoint_every_frames": 200,
         }
     )
+
+
+@pytest.fixture(scope="module")
+def trained(tiny: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tiny runs `own`, `other` (of another seed) and `ddqn`, for reading."""
+    folder = tmp_path_factory.mktemp("trained")
+    other = tiny.replace(**{"train.seed": tiny.train.seed + 1})
+    train([tiny, other], [folder / "own", folder / "other"])
+    without_keys = {"agent.name": "ddqn", "agent.decoder": "none", "train.frames": 200}
+    train([tiny.replace(**without_keys)], [folder / "ddqn"])
+    return folder
 
 
 @pytest.fixture

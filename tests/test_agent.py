@@ -176,11 +176,12 @@ def test_what_other_agents_say(name: str, expected: dict[str, list[int]]) -> Non
     if name == "c51":
         torch.testing.assert_close(out.q, out.distribution @ agent.values)
     else:
-        with pytest.raises(UserError, match=f"this is a {name} agent: it has no values; only idqn"):
+        with pytest.raises(UserError, match=f"is an? {name} agent: it has no values; only idqn"):
             _ = agent.values
-    with pytest.raises(UserError, match=f"this is a {name} agent: it has no keys; only idqn"):
+    own = "an ensemble" if name == "ensemble" else f"a {name}"
+    with pytest.raises(UserError, match=f"^this is {own} agent: it has no keys; only idqn"):
         _ = agent.keys
-    with pytest.raises(UserError, match=f"this is a {name} agent: it has no decoder; only idqn"):
+    with pytest.raises(UserError, match=f"^this is {own} agent: it has no decoder; only idqn"):
         agent.decode(torch.zeros(8))
     if "head_q" in expected:
         torch.testing.assert_close(out.q, out.head_q.mean(-1))

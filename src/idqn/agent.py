@@ -135,7 +135,8 @@ class Agent:
         return decoder
 
     def _lacks(self, what: str, who_has: str) -> UserError:
-        return UserError(f"this is a {self.name} agent: it has no {what}; {who_has}")
+        article = "an" if self.name in ("idqn", "ensemble") else "a"
+        return UserError(f"this is {article} {self.name} agent: it has no {what}; {who_has}")
 
     def _pixels(self, image: Tensor) -> Tensor:
         return (image * 255 + self._first.mean_image).clamp(0, 255)

@@ -19,6 +19,7 @@ import tyro
 
 from idqn import commands
 from idqn.bench import commands as bench
+from idqn.bench import explain as bench_explain
 from idqn.config import Config, EnvConfig, field_names, from_dict, unchecked
 from idqn.errors import DivergenceError, UserError, nearest
 from idqn.presets import preset
@@ -220,4 +221,5 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "bench train": (bench.BenchTrainOptions, bench.bench_train),
     "bench env": (bench.BenchEnvOptions, bench.bench_env),
     "bench replay": (bench.BenchReplayOptions, bench.bench_replay),
+    "bench explain": (bench_explain.BenchExplainOptions, bench_explain.bench_explain),
 }

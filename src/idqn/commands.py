@@ -125,6 +125,13 @@ class ExplainOptions:
     """Games the agent plays, whose states are explained."""
     max_steps: int = 1_000
     """Agent steps of each game that are looked at."""
+    film_steps: int = 240
+    """Agent steps of the first game that are filmed."""
+    perplexity: float = 40.0
+    """About how many neighbours of a state its place on the map goes by."""
+    attention_threshold: float = 0.9
+    """States that give more than this to a key of the largest value can be seen alone on the
+    map."""
     seed: int | None = None
     """Seed of the games' starts."""
     quiet: bool = False
@@ -287,7 +294,14 @@ def explain(options: ExplainOptions) -> int:
     agent = load(run.path, options.checkpoint, options.device)
     other = load(options.compare, device=options.device) if options.compare else None
     seed = EVALUATION_SEED if options.seed is None else options.seed
-    settings = Settings(episodes=options.episodes, max_steps=options.max_steps, seed=seed)
+    settings = Settings(
+        options.episodes,
+        options.max_steps,
+        seed,
+        options.film_steps,
+        options.perplexity,
+        options.attention_threshold,
+    )
     refusals = {}
     with console.Steps(options.quiet) as steps:
         subject = Subject(agent, run, settings, other, steps.show)

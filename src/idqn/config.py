@@ -86,6 +86,11 @@ class EnvConfig:
     def is_atari(self) -> bool:
         return self.id.startswith("ALE/")
 
+    @property
+    def steps_per_second(self) -> float:
+        """How fast a person would see it played, in agent steps."""
+        return 60 / self.frame_skip if self.is_atari else 8.0
+
 
 AgentName = Literal["idqn", "ddqn", "c51", "noisy", "bootstrap", "ensemble"]
 
@@ -109,11 +114,12 @@ class AgentConfig:
     36 pixels; small (32 4x4/2, 64 4x4/2, 64 3x3/1) for at least 18; tiny (32 3x3/1, 64 3x3/1) for
     at least 5; auto takes the first that fits."""
     value_min: float = -25.0
-    """Smallest return a key can stand for."""
+    """i-DQN, C51: smallest return a key or an atom can stand for."""
     value_max: float = 25.0
-    """Largest return a key can stand for."""
+    """i-DQN, C51: largest return a key or an atom can stand for."""
     value_spacing: Literal["linspace", "uniform"] = "linspace"
-    """Values evenly spaced (the authors' code) or drawn uniformly at random once (the text)."""
+    """i-DQN, C51: values evenly spaced (the authors' code) or drawn uniformly at random once (the
+    text)."""
     key_init_std: float = 0.1
     """Standard deviation of the initial keys (the authors' code had 1.0, through a bug)."""
     linear_init_std: float | None = 0.1
@@ -188,13 +194,13 @@ class AgentConfig:
 @dataclass(frozen=True)
 class LossConfig:
     bellman: float = 1.0
-    """λ1, weight of the Bellman loss."""
+    """i-DQN: λ1, weight of the Bellman loss; 0 switches any of these four off."""
     distributional: float = 1.0
-    """λ2, weight of the distributional loss."""
+    """i-DQN: λ2, weight of the distributional loss."""
     reconstruction: float = 0.05
-    """λ3, weight of the reconstruction loss."""
+    """i-DQN: λ3, weight of the reconstruction loss, and of the VAEs' divergence with it."""
     diversity: float = 0.01
-    """λ4, weight of the diversity loss."""
+    """i-DQN: λ4, weight of the diversity loss."""
     bellman_kind: Literal["smooth_l1", "squared"] = "smooth_l1"
     """Smooth L1 (the authors' code) or squared error (the text)."""
     distributional_log_epsilon: float = 0.0

@@ -26,8 +26,7 @@ def film(agent: Agent, path: Path, seed: int, max_steps: int) -> tuple[float, in
     import imageio.v2 as imageio
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    config = agent.config.env
-    fps = 60 / config.frame_skip if config.is_atari else 8
+    fps = agent.config.env.steps_per_second
     options: dict[str, Any] = {"macro_block_size": 1} if path.suffix == ".mp4" else {}
     score, steps = 0.0, 0
     env = agent.make_env()

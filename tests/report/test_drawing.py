@@ -111,7 +111,7 @@ def test_lines_reach_from_edge_to_edge_and_are_named() -> None:
     curve = Line("one", x, np.array([0.0, 1.0]), low=x * 0, high=x * 0 + 1)
     chart = parsed(lines([curve, Line("two", x, x / 10, dashed=True)], "steps", "share", "label"))
     first = next(chart.iter("polyline")).get("points", "").split()
-    assert [float(point.split(",")[0]) for point in first] == [58.0, 448.0]
+    assert [float(point.split(",")[0]) for point in first] == [58.0, 440.0]
     words = [text.text for text in chart.iter("text")]
     assert {"one", "two", "steps", "share", "0.00", "10.0", "1.00"} <= set(words)
     flat = lines([Line("flat", x, x * 0 + 3)], "x", "y", "label")  # no range to divide by

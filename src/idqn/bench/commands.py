@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,10 +13,11 @@ from typing import Annotated, Any
 import tyro
 
 from idqn import presets
+from idqn.bench.record import check_place, load_average, write
+from idqn.bench.record import machine as machine_of
 from idqn.commands import PresetName
 from idqn.config import Config, field_names, to_dict
 from idqn.errors import UserError
-from idqn.run_dir import write_atomically
 
 PAPER_GAMES = tuple(
     f"ALE/{game}-v5"
@@ -131,7 +130,7 @@ def bench_train(options: BenchTrainOptions) -> int:
                     population[run % len(games)].replace(**{"train.seed": run // len(games)})
                     for run in range(runs)
                 ]
-                load = round(os.getloadavg()[0], 2)
+                load = load_average()
                 speed = population_speed(
                     configs,
                     frozenset(overrides),
@@ -139,7 +138,7 @@ def bench_train(options: BenchTrainOptions) -> int:
                     activity.about(_runs(runs)),
                 )
                 measured = dataclasses.asdict(speed)
-                machine = _machine(measured.pop("system"))
+                machine = machine_of(measured.pop("system"))
                 about = {
                     "games": list(dict.fromkeys(config.env.id for config in configs)),
                     "agent": agent,
@@ -148,7 +147,7 @@ def bench_train(options: BenchTrainOptions) -> int:
                     "load_average_1_min": load,
                 }
                 results.append(measured | about | machine)
-                _write(results, options.json)
+                write(results, options.json)
     finally:
         if results:  # what was measured before something went wrong, too
             _print_populations(results)
@@ -172,7 +171,7 @@ def bench_env(options: BenchEnvOptions) -> int:
     from idqn.system import resolve_device, system_info
 
     _describe(population)
-    machine = _machine(system_info(resolve_device("cpu")))
+    machine = machine_of(system_info(resolve_device("cpu")))
     measured = {game: [config] for game, config in zip(games, population, strict=True)}
     if len(measured) > 1:
         measured["mix"] = population
@@ -183,7 +182,7 @@ def bench_env(options: BenchEnvOptions) -> int:
             envs = options.envs // len(configs)
             turns = 2 if envs % 2 == 0 else 1
             share = {"train.envs": envs, "train.turns": turns}
-            load = round(os.getloadavg()[0], 2)
+            load = load_average()
             speed = emulator_speed([config.replace(**share) for config in configs], options.seconds)
             result = {
                 "games": [config.env.id for config in configs],
@@ -194,7 +193,7 @@ def bench_env(options: BenchEnvOptions) -> int:
                 "load_average_1_min": load,
             }
             results.append(result | machine)
-            _write(results, options.json)
+            write(results, options.json)
     rows = [
         [name, f"{r['emulator_frames_per_s']:,.0f}", str(r["envs"]), str(r["workers"])]
         for name, r in zip(measured, results, strict=True)
@@ -221,12 +220,12 @@ def bench_replay(options: BenchReplayOptions) -> int:
     from idqn.bench.parts import replay_speed
     from idqn.system import resolve_device, system_info
 
-    machine = _machine(system_info(resolve_device(options.device)))
+    machine = machine_of(system_info(resolve_device(options.device)))
     results: list[dict[str, Any]] = []
     with console.Activity(options.quiet) as activity:
         for runs in sizes:
             activity(f"{_runs(runs)}: filling replay, storing and drawing")
-            load = round(os.getloadavg()[0], 2)
+            load = load_average()
             speed = replay_speed(config, runs, options.seconds)
             about = {
                 "envs": options.envs,
@@ -236,7 +235,7 @@ def bench_replay(options: BenchReplayOptions) -> int:
                 "load_average_1_min": load,
             }
             results.append({"runs": runs} | speed._asdict() | about | machine)
-            _write(results, options.json)
+            write(results, options.json)
     headings = ["runs", "store a step, µs", "per agent step", "draw a batch, µs", "per run"]
     names = ("append_us", "append_us_per_agent_step", "sample_us", "sample_us_per_run")
     rows = [[str(r["runs"]), *(f"{r[name]:,.2f}" for name in names)] for r in results]
@@ -297,14 +296,7 @@ def _check(seconds: float, json: Path | None) -> None:
     """What would otherwise be found out when all has been measured."""
     if not (seconds > 0 and math.isfinite(seconds)):
         raise UserError(f"--seconds must be a positive number, got {seconds}")
-    if json is None:
-        return
-    if not json.parent.is_dir():
-        raise UserError(f"there is no directory '{json.parent}' for --json {json}; make it first")
-    if json.exists():
-        raise UserError(f"'{json}' exists already; choose another name for --json")
-    if not os.access(json.parent, os.W_OK):
-        raise UserError(f"'{json.parent}' cannot be written to; choose another place for --json")
+    check_place(json)
 
 
 def _describe(population: Sequence[Config]) -> None:
@@ -325,18 +317,3 @@ def _overrides(config: Config, preset: Config) -> dict[str, Any]:
         if name != "env.id" and chosen[group][leaf] != given[group][leaf]:
             changed[name] = chosen[group][leaf]
     return changed
-
-
-def _machine(info: dict[str, Any]) -> dict[str, Any]:
-    """Where and with what; the last part of every result."""
-    hardware = {name: info[name] for name in ("device", "cpu", "cores", "platform")}
-    return {
-        "hardware": hardware,
-        "versions": {"python": info["python"]} | info["versions"],
-        "started": info["started"],
-    }
-
-
-def _write(results: list[dict[str, Any]], path: Path | None) -> None:
-    if path is not None:
-        write_atomically(path, (json.dumps(results, indent=2) + "\n").encode())

@@ -1,4 +1,4 @@
-"""One Atari game that can be saved, restored and edited.
+"""One Atari game that can be saved, restored and edited, byte by byte or by name.
 
 Training plays ale-py's native `AtariVectorEnv`, which shows neither RAM nor state. This class
 plays the same game for explanations: from the same seed and actions, its observations, rewards
@@ -8,7 +8,7 @@ is ALE's `src/ale/vector/preprocessed_env.cpp`; its oddities are repeated here o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
 from idqn.envs.atari import SCREEN_HEIGHT, SCREEN_WIDTH
+from idqn.envs.editing import Editable, check_under_way
+from idqn.envs.edits import Edit, Pokes, Ram
 from idqn.envs.emulator import Emulator, EmulatorSnapshot
+from idqn.envs.games import edits_for
 from idqn.errors import UserError
 
 RAM_BYTES = 128
@@ -37,11 +40,14 @@ class AtariSnapshot:
     truncated: bool
 
 
-class EditableAtari:
+class EditableAtari(Editable[Ram, Pokes]):
     """One game. Call `reset` (or `restore`) first, and again when an episode has ended."""
+
+    lag_frames = 4  # sprites are drawn a frame late, and those that blink in turns
 
     def __init__(self, config: EnvConfig) -> None:
         self.config = config
+        self.game = edits_for(config.id)
         self._emulator = Emulator(config)
         self._ale = self._emulator.ale
         self._frame_shape = (
@@ -165,14 +171,40 @@ class EditableAtari:
                 f"{self.config}; build an EditableAtari from the snapshot's config"
             )
         self._emulator.restore(snapshot.emulator)
+        self._resume(snapshot)
+        return self.observation
+
+    def _resume(self, snapshot: AtariSnapshot) -> None:
         self._observation = snapshot.observation.copy()
         self._raw_frames = snapshot.raw_frames.copy()
         self._elapsed_frames = snapshot.elapsed_frames
         self._terminated, self._truncated = snapshot.terminated, snapshot.truncated
-        return self.observation
 
     def close(self) -> None:
         """Nothing to release: the emulator goes with its object."""
+
+    def _state(self, caller: str) -> Ram:
+        self._require_start(caller)
+        check_under_way(self._terminated or self._truncated, caller)
+        ram: list[int] = self._ale.getRAM().tolist()  # not bytes of NumPy's, which overflow
+        return ram
+
+    def _make(self, edit: Edit[Ram, Pokes], change: Pokes) -> None:
+        assert edit.writes.issuperset(change), f"{edit.name} writes what it does not declare"
+        self.poke(change)
+
+    def _way_back(self) -> Callable[[], object]:
+        """Leaves out redrawing the emulator's screen: whoever goes back acts before looking."""
+        rewind = self._emulator.rewinder()
+        if rewind is None or self.config.frame_skip < 2:  # then a step may show what was before
+            return super()._way_back()
+        snapshot = self.save()
+
+        def go_back() -> None:
+            rewind()
+            self._resume(snapshot)
+
+        return go_back
 
     def _require_start(self, caller: str) -> None:
         if not self._emulator.started:

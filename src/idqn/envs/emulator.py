@@ -8,7 +8,8 @@ acting it out again rebuilds all that is hidden.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode, roms
@@ -46,6 +47,8 @@ class _Anchor:
 
 class Emulator:
     """Acts frame by frame; `ale` is for looking (screen, RAM, lives), never for acting."""
+
+    _held_action: int
 
     def __init__(self, config: EnvConfig) -> None:
         ALEInterface.setLoggerMode(LoggerMode.Error)
@@ -112,6 +115,23 @@ class Emulator:
                 self.act(value)
             else:
                 self.set_ram(kind, value)
+
+    def rewinder(self) -> Callable[[], None] | None:
+        """A way back to this moment, twenty times faster than `restore`, because it does not
+        redraw the screens: whoever calls it must act before looking. None where that is not all
+        that ALE's state leaves out: with sticky actions, and within a half drawn frame."""
+        state = self.ale.cloneState(include_rng=True)
+        if self._sticky > 0 or frame_in_progress(bytes(state.serialize())):
+            return None
+        held_action = self._held_action
+        anchors = [replace(anchor, replay=list(anchor.replay)) for anchor in self._anchors]
+
+        def rewind() -> None:
+            self.ale.restoreState(state)
+            self._held_action = held_action
+            self._anchors = [replace(anchor, replay=list(anchor.replay)) for anchor in anchors]
+
+        return rewind
 
     def _load(self, seed: int) -> None:
         """ALE takes a seed only while it loads a ROM, so every episode loads it anew."""

@@ -42,7 +42,7 @@ class ImageEnv:
         self.frame_shape: tuple[int, int, int] = self._frame(
             np.zeros(env.observation_space.shape or (), env.observation_space.dtype)
         ).shape
-        self._elapsed_frames = 0
+        self.elapsed_frames = 0
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class ImageEnv:
         return tuple(meanings())
 
     def reset(self, seed: int) -> NDArray[np.uint8]:
-        self._elapsed_frames = 0
+        self.elapsed_frames = 0
         observation, _ = self.env.reset(seed=seed)
         return self._frame(observation)
 
@@ -66,9 +66,9 @@ class ImageEnv:
             )
             frames.append(observation)
             total += float(reward)
-            self._elapsed_frames += 1
+            self.elapsed_frames += 1
             limit = self._config.max_episode_frames
-            truncated = truncated or (limit is not None and self._elapsed_frames >= limit)
+            truncated = truncated or (limit is not None and self.elapsed_frames >= limit)
             if terminated or truncated:
                 break
         newest = frames[-1]

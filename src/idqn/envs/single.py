@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
+from idqn.envs.editing import Editable
 from idqn.envs.gym_images import make_image_env
 from idqn.errors import UserError
 
@@ -34,6 +35,24 @@ def make_single(config: EnvConfig) -> SingleEnv:
 
         return EditableAtari(config)
     return SingleImageEnv(config)
+
+
+def make_editable(config: EnvConfig) -> Editable[Any, Any]:
+    """An environment with save and restore, and with named edits if its game has any."""
+    from idqn.envs.mini_pacman import ENV_ID
+
+    if config.is_atari:
+        from idqn.envs.editable import EditableAtari
+
+        return EditableAtari(config)
+    if config.id == ENV_ID:
+        from idqn.envs.editable_mini_pacman import EditableMiniPacman
+
+        return EditableMiniPacman(config)
+    raise UserError(
+        f"'{config.id}' cannot be edited: its state cannot be saved; expected an Atari game "
+        f"(ALE/...) or '{ENV_ID}'"
+    )
 
 
 class FrameStack:
@@ -66,6 +85,16 @@ class SingleImageEnv:
         except UserError:  # perhaps it cannot be drawn, but still be played
             self.env = make_image_env(config)
         self._stack = FrameStack(1, config.frame_stack, self.env.frame_shape)
+
+    @property
+    def observation(self) -> NDArray[np.uint8]:
+        """The current stack of frames, [C, H, W], oldest first."""
+        observation: NDArray[np.uint8] = self._stack.observation[0].copy()
+        return observation
+
+    @observation.setter
+    def observation(self, observation: NDArray[np.uint8]) -> None:
+        self._stack.observation = observation[None].copy()
 
     def reset(self, seed: int) -> NDArray[np.uint8]:
         observation: NDArray[np.uint8] = self._stack.push(

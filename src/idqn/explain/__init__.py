@@ -7,15 +7,46 @@ found = idqn.explain.keys(agent, states)
 ```
 """
 
+from idqn.explain.agreement import Agreement, agreement
+from idqn.explain.attention import Attention, attention
+from idqn.explain.comparison import Comparison, comparison
+from idqn.explain.embedding import Embedding, embedding
+from idqn.explain.faithfulness import Faithfulness, faithfulness
+from idqn.explain.film import Film, film
+from idqn.explain.ground_truth import GroundTruth, ground_truth
+from idqn.explain.interpolation import Interpolation, interpolation
+from idqn.explain.keys import Keys, keys
 from idqn.explain.performance import Performance, performance
 from idqn.explain.results import About, Result
+from idqn.explain.saliency import Saliency, saliency, saliency_maps
 from idqn.explain.states import States, collect
 
 __all__ = [
     "About",
+    "Agreement",
+    "Attention",
+    "Comparison",
+    "Embedding",
+    "Faithfulness",
+    "Film",
+    "GroundTruth",
+    "Interpolation",
+    "Keys",
     "Performance",
     "Result",
+    "Saliency",
     "States",
+    "agreement",
+    "attention",
     "collect",
+    "comparison",
+    "embedding",
+    "faithfulness",
+    "film",
+    "ground_truth",
+    "interpolation",
+    "keys",
     "performance",
+    "saliency",
+    "saliency_maps",
 ]

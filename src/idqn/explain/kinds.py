@@ -10,9 +10,19 @@ from typing import NamedTuple
 from idqn.agent import Agent
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
+from idqn.explain.agreement import agreement
+from idqn.explain.attention import attention
+from idqn.explain.comparison import comparison
+from idqn.explain.embedding import embedding
+from idqn.explain.faithfulness import faithfulness
+from idqn.explain.film import film
+from idqn.explain.ground_truth import ground_truth
+from idqn.explain.interpolation import interpolation
+from idqn.explain.keys import keys
 from idqn.explain.performance import performance
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
+from idqn.explain.saliency import saliency
 from idqn.explain.states import States, collect
 from idqn.run_dir import RunDir
 
@@ -24,6 +34,9 @@ class Settings:
     episodes: int = 5
     max_steps: int = 1_000
     seed: int = EVALUATION_SEED
+    film_steps: int = 240
+    perplexity: float = 40.0
+    attention_threshold: float = 0.9
 
 
 @dataclass
@@ -54,7 +67,31 @@ KINDS: dict[str, Explain] = {
         evaluations=s.run.evaluations() if s.run is not None else None,
         progress=s.progress,
     ),
+    "keys": lambda s: keys(s.agent, s.states, progress=s.progress),
+    "attention": lambda s: attention(s.agent, s.states, progress=s.progress),
+    "saliency": lambda s: saliency(s.agent, s.states, progress=s.progress),
+    "embedding": lambda s: embedding(
+        s.agent,
+        s.states,
+        threshold=s.settings.attention_threshold,
+        perplexity=s.settings.perplexity,
+        progress=s.progress,
+    ),
+    "interpolation": lambda s: interpolation(s.agent, s.states, progress=s.progress),
+    "agreement": lambda s: agreement(s.agent, s.states, progress=s.progress),
+    "faithfulness": lambda s: faithfulness(s.agent, s.states, progress=s.progress),
+    "ground-truth": lambda s: ground_truth(s.agent, progress=s.progress),
+    "comparison": lambda s: _comparison(s),
+    "film": lambda s: film(s.agent, s.states, s.settings.film_steps, progress=s.progress),
 }
+
+
+def _comparison(subject: Subject) -> Result:
+    other = subject.other
+    if other is None:
+        raise UserError("comparison needs a second run: idqn explain A --compare B")
+    own, its = subject.states, subject.states_of(other)
+    return comparison(subject.agent, other, own, its, subject.progress)
 
 
 class Explained(NamedTuple):

@@ -82,11 +82,18 @@ def signed_picture(change: NDArray[np.floating], largest: float) -> Image:
     return found
 
 
-def overlay(image: Image, weight: NDArray[np.floating], largest: float | None = None) -> Image:
-    """A map [h', w'] of what is never negative, in warm colours on a darkened picture."""
+def overlay(
+    image: Image,
+    weight: NDArray[np.floating],
+    largest: float | None = None,
+    colour: float = 0.0,
+) -> Image:
+    """A map [h', w'] of what is never negative, in warm colours on a darkened picture, which keeps
+    a share of its own `colour`."""
     height, width = image.shape[:2]
     base = image.astype(np.float64)
-    grey = base if base.ndim == 2 else base.mean(2)
+    base = base if base.ndim == 3 else base[..., None]
+    grey = base.mean(2, keepdims=True)
     top = float(weight.max()) if largest is None else largest
     share = cv2.resize(np.clip(weight / max(top, 1e-12), 0, 1).astype(np.float64), (width, height))[
         ..., None
@@ -94,7 +101,7 @@ def overlay(image: Image, weight: NDArray[np.floating], largest: float | None = 
     warm = np.concatenate(
         [np.full_like(share, 255), 230 - 150 * share, np.full_like(share, 40)], axis=2
     )
-    dark = np.repeat(0.75 * grey[..., None], 3, axis=2)
+    dark = 0.75 * (grey + colour * (base - grey))
     found: Image = (dark * (1 - share) + warm * share).round().astype(np.uint8)
     return found
 
@@ -148,8 +155,10 @@ def heatmap(
     is written under it. `across` names the columns."""
     top = max(float(np.max(weights)) if largest is None else largest, 1e-12)
     rows, columns = weights.shape
-    left, cell_w, cell_h = 12 + 7 * max(len(name) for name in row_names), 22, 20
-    width, height = left + columns * cell_w + 8, rows * cell_h + 48
+    left, cell_w, cell_h = 12 + room_for(row_names), 22, 20
+    scale = f"{across + '; ' if across else ''}full colour: {number(top)}"
+    width = left + max(columns * cell_w + 8, room_for([scale]))
+    height = rows * cell_h + 48
     parts = [_svg(width, height, label)]
     for r in range(rows):
         parts.append(_text(left - 6, r * cell_h + 14, row_names[r], "end"))
@@ -167,7 +176,6 @@ def heatmap(
         parts.append(
             _text(left + (c + 0.5) * cell_w, rows * cell_h + 14, column_names[c], "middle")
         )
-    scale = f"{across + '; ' if across else ''}full colour: {number(top)}"
     parts.append(_text(left, rows * cell_h + 36, scale))
     return "".join([*parts, "</svg>"])
 
@@ -195,7 +203,7 @@ def lines(
     ends = [v for c in curves for v in (c.y, c.low, c.high) if v is not None]
     x0, x1 = x_range or _range([c.x for c in curves])
     y0, y1 = y_range or _range(ends)
-    left, bottom, top, right = 58, 44, 10 + 18 * -(-len(curves) // 2), 12
+    left, bottom, top, right = 58, 44, 10 + 18 * -(-len(curves) // 2), 20
 
     def px(x: float) -> float:
         return left + (x - x0) / (x1 - x0) * (width - left - right)
@@ -249,8 +257,9 @@ def bars(items: Sequence[Bar], across: str, label: str, largest: float | None = 
     """Horizontal bars from 0, with intervals and values written beside them."""
     tops = [max(abs(b.value), abs(b.high or 0.0), abs(b.low or 0.0)) for b in items]
     top = max(max(tops) if largest is None else largest, 1e-12)
-    left, right, row, room = 16 + 7 * max(len(b.name) for b in items), 150, 24, 240
-    width, height = left + room + right, row * len(items) + 26
+    left, right, row, room = 16 + room_for([b.name for b in items]), 150, 24, 240
+    width = left + max(room + right, room_for([across]))
+    height = row * len(items) + 26
     parts = [_svg(width, height, label)]
     for i, bar in enumerate(items):
         y, length = i * row, abs(bar.value) / top * room
@@ -269,6 +278,11 @@ def bars(items: Sequence[Bar], across: str, label: str, largest: float | None = 
         parts.append(_text(left + end + 6, y + 16, f"{number(bar.value)}  {bar.note}".strip()))
     parts.append(_text(left, height - 6, across))
     return "".join([*parts, "</svg>"])
+
+
+def room_for(texts: Sequence[str]) -> int:
+    """How wide the widest label is at most, in pixels."""
+    return max(sum(9 if letter.isupper() else 7 for letter in text) for text in texts)
 
 
 def _svg(width: float, height: float, label: str) -> str:

@@ -61,6 +61,9 @@ def write_page(run: RunDir, about: About, missing: Mapping[str, str] | None = No
         raise UserError(f"nothing was found out about '{run.path}' ({reasons or 'no results'})")
     sections = [f.section(results[f.result.kind]) for f in FIGURES if f.result.kind in results]
     html = render(about, sections, absent)
+    for section in sections:
+        for name, content in section.files.items():
+            write_atomically(run.report.with_name(name), content)
     write_atomically(run.report, html.encode())
     return run.report
 

@@ -24,3 +24,5 @@ class Section:
     """For `script`, as JSON: `idqn.data(KIND)`."""
     script: str = ""
     """Name of a file in `templates/` that makes the drawing move."""
+    files: dict[str, bytes] = field(default_factory=dict)
+    """What lies beside the page, by file name."""

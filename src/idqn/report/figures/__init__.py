@@ -5,9 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from idqn.explain.agreement import Agreement
+from idqn.explain.attention import Attention
+from idqn.explain.comparison import Comparison
+from idqn.explain.embedding import Embedding
+from idqn.explain.faithfulness import Faithfulness
+from idqn.explain.film import Film
+from idqn.explain.ground_truth import GroundTruth
+from idqn.explain.interpolation import Interpolation
+from idqn.explain.keys import Keys
 from idqn.explain.performance import Performance
 from idqn.explain.results import Result
-from idqn.report.figures import performance
+from idqn.explain.saliency import Saliency
+from idqn.report.figures import (
+    agreement,
+    attention,
+    comparison,
+    embedding,
+    faithfulness,
+    film,
+    ground_truth,
+    interpolation,
+    keys,
+    performance,
+    saliency,
+)
 from idqn.report.section import Section
 
 
@@ -16,4 +38,16 @@ class Figure(NamedTuple):
     section: Callable[[Any], Section]
 
 
-FIGURES: tuple[Figure, ...] = (Figure(Performance, performance.section),)
+FIGURES: tuple[Figure, ...] = (
+    Figure(Performance, performance.section),
+    Figure(Keys, keys.section),
+    Figure(Attention, attention.section),
+    Figure(Saliency, saliency.section),
+    Figure(Embedding, embedding.section),
+    Figure(Interpolation, interpolation.section),
+    Figure(Agreement, agreement.section),
+    Figure(Faithfulness, faithfulness.section),
+    Figure(GroundTruth, ground_truth.section),
+    Figure(Comparison, comparison.section),
+    Figure(Film, film.section),
+)

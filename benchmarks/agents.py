@@ -1,0 +1,346 @@
+"""All agents side by side: the same games, seeds and frames; scores, and what they cost.
+
+    python benchmarks/agents.py --frames 3_000_000 --runs-dir runs/agents --out agents
+
+Each agent's games and seeds are one population, trained by idqn's own `train`, one agent after
+another. With `--minutes`, or after SIGTERM or Ctrl-C, it stops with checkpoints written and exit
+code 75; the same command goes on from there. `benchmarks/README.md` says more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import json
+import os
+import re
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+# threads that wait by spinning stall each other where cores are shared; before torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+import torch
+from lean import pack
+from report import hardware, versions
+
+from idqn import checkpoint
+from idqn.agent import load
+from idqn.bench.parts import learner_us
+from idqn.config import AgentName, Config, to_dict
+from idqn.console import TrainingDisplay
+from idqn.errors import DivergenceError, UserError
+from idqn.evaluate import EVALUATION_SEED, play_many, summarize
+from idqn.presets import preset
+from idqn.run_dir import RunDir, write_atomically
+from idqn.system import resolve_device
+from idqn.train import Progress, resume, train
+
+_REFERENCE = "ddqn"
+_AGENTS = (_REFERENCE, *(name for name in get_args(AgentName) if name != _REFERENCE))
+_POINTS = 60  # of a score curve
+_UNFINISHED = 75  # EX_TEMPFAIL: try again
+
+
+class _OutOfTimeError(Exception):
+    """The rest is for the next command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = _parse(arguments)
+    try:
+        _run(args, deadline=time.monotonic() + 60 * args.minutes)
+    except _OutOfTimeError as stopped:
+        print(f"{stopped}; the same command goes on", flush=True)
+        return _UNFINISHED
+    except (UserError, DivergenceError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run(args: argparse.Namespace, deadline: float) -> None:
+    machine = hardware(_gpu(args.device))
+    args.out.mkdir(parents=True, exist_ok=True)
+    result = _known(args)
+    for agent in args.agents:
+        if agent in result["agents"]:
+            print(f"{agent}: in {_results_file(args)} already", flush=True)
+            continue
+        runs = _trained(agent, args, deadline)
+        result["agents"][agent] = own = _measured(runs, args, deadline) | {"hardware": machine}
+        _compare(result["agents"])
+        _write(_results_file(args), result)
+        print(_line(agent, own), flush=True)
+        _release_memory()
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--frames", type=int, default=3_000_000, help="of each run")
+    parser.add_argument("--games", nargs="+", default=["ALE/Pong-v5", "ALE/MsPacman-v5"])
+    parser.add_argument("--agents", nargs="+", choices=_AGENTS, default=list(_AGENTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--preset", default="paper")
+    parser.add_argument(
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="of the config, for all agents, for example train.envs=32",
+    )
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many")
+    parser.add_argument("--episodes", type=int, default=10, help="of each run's evaluation")
+    parser.add_argument("--learner-seconds", type=float, default=5.0, help="of the learner alone")
+    parser.add_argument("--weights-mb", type=float, default=8.0, help="keep no larger weights")
+    parser.add_argument("--runs-dir", type=Path, default=Path("runs/agents"))
+    parser.add_argument("--out", type=Path, required=True, help="agents.json and AGENT.tar")
+    return parser.parse_args(arguments)
+
+
+def _trained(agent: str, args: argparse.Namespace, deadline: float) -> list[RunDir]:
+    """The agent's population, trained to the end, by this command or by one before."""
+    configs = [_config(agent, game, seed, args) for game in args.games for seed in args.seeds]
+    paths = [args.runs_dir / _run_name(config) for config in configs]
+    known = [RunDir(path) for path in paths if RunDir(path).config_file.exists()]
+    for run in known:
+        _check_same(run, next(c for c in configs if _run_name(c) == run.name))
+    if known and len(known) < len(paths):
+        raise UserError(
+            f"of {agent}'s runs only {', '.join(run.name for run in known)} exist in "
+            f"'{args.runs_dir}'; choose another --runs-dir, or the --games and --seeds they have"
+        )
+    if known and all(checkpoint.find(run) >= args.frames for run in known):
+        return known
+    if time.monotonic() > deadline:
+        raise _OutOfTimeError(f"no time left for {agent}")
+    with TrainingDisplay() as display:
+
+        def watch(progress: Progress) -> None:
+            display(progress)
+            if time.monotonic() > deadline:
+                signal.raise_signal(signal.SIGTERM)  # as if somebody had: checkpoints are written
+
+        print(f"{agent}: {'going on with' if known else 'training'} {len(paths)} runs", flush=True)
+        outcome = (
+            resume(paths[0], watch, frames=args.frames) if known else train(configs, paths, watch)
+        )
+    if outcome.frames < args.frames:
+        done = f"{outcome.frames:,} of {args.frames:,} frames"
+        raise _OutOfTimeError(f"{agent} was stopped at {done}")
+    return outcome.runs
+
+
+def _config(agent: str, game: str, seed: int, args: argparse.Namespace) -> Config:
+    changes = dict(_change(text) for text in args.set)
+    return preset(args.preset, game, agent).replace(
+        **{
+            "train.frames": args.frames,
+            "train.seed": seed,
+            "system.device": args.device,
+            "system.keep_checkpoints": 1,
+            **changes,
+        }
+    )
+
+
+def _change(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UserError(f"--set takes FIELD=VALUE, got '{text}'")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _run_name(config: Config) -> str:
+    game = config.env.id.split("/")[-1].rsplit("-v", 1)[0]
+    return f"{game}-{config.agent.name}-s{config.train.seed}"
+
+
+def _check_same(run: RunDir, wanted: Config) -> None:
+    """Refuse to go on with a run of other settings."""
+    theirs, ours = (_deciding(config) for config in (run.config(), wanted))
+    for name, value in ours.items():
+        if theirs[name] != value:
+            raise UserError(
+                f"'{run.path}' was trained with {name} = {theirs[name]!r}, not {value!r}; choose "
+                f"another --runs-dir"
+            )
+
+
+def _deciding(config: Config) -> dict[str, Any]:
+    """Fields that decide what is learnt: not how far, nor on what machine."""
+    tree = to_dict(config)
+    return {
+        f"{group}.{name}": value
+        for group, fields in tree.items()
+        for name, value in fields.items()
+        if group != "system" and (group, name) not in {("train", "frames"), ("train", "turns")}
+    }
+
+
+def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: float) -> dict[str, Any]:
+    """What the runs' own metrics say, their agents' games, and the learner's speed alone."""
+    evaluations = [_evaluated(run, args, deadline) for run in runs]
+    configs = [run.config() for run in runs]
+    rows = [_rows(run) for run in runs]
+    # all runs of a population share one clock; before its first row of losses much is compiled
+    learning = [row for row in rows[0] if "loss/total" in row]
+    learning = learning[1:] or learning or rows[0]
+    agent = configs[0].agent.name
+    sizes = pack(runs, args.out / f"{agent}.tar", args.weights_mb)
+    found = {
+        "frames_per_s": round(
+            len(runs) * statistics.median(row["time/frames_per_s"] for row in learning), 1
+        ),
+        "time_ratio": None,
+        "share_waiting_for_envs": round(
+            statistics.fmean(row["time/waiting_for_envs"] for row in learning), 3
+        ),
+        "learner_us_per_run_update": None,
+        "learner_time_ratio": None,
+        "seconds": rows[0][-1]["time/elapsed_s"],
+        "updates": rows[0][-1]["updates"],
+        "envs": configs[0].train.envs,
+        "runs": [
+            {
+                "game": config.env.id,
+                "seed": config.train.seed,
+                **_scores(own),
+                "evaluation": evaluation,
+                "weights": f"{agent}.tar" if sizes[run.name] <= args.weights_mb else None,
+                "weights_mb": sizes[run.name],
+                "curve": _curve(own),
+            }
+            for run, config, own, evaluation in zip(runs, configs, rows, evaluations, strict=True)
+        ],
+    }
+    if args.learner_seconds > 0:
+        _release_memory()
+        found["learner_us_per_run_update"] = learner_us(configs, args.learner_seconds)
+    return found
+
+
+def _evaluated(run: RunDir, args: argparse.Namespace, deadline: float) -> dict[str, Any] | None:
+    """Games without exploration, played once for each checkpoint."""
+    if args.episodes == 0:
+        return None
+    frames, config = checkpoint.find(run), run.config()
+    for known in run.evaluations().values():
+        if (known["frames_trained"], known["episodes"]) == (frames, args.episodes):
+            break
+    else:
+        if time.monotonic() > deadline:
+            raise _OutOfTimeError(f"no time left to evaluate {run.name}")
+        print(f"{run.name} plays {args.episodes} games", flush=True)
+        agent = load(run.path, frames, args.device)
+        played = list(play_many(agent.act, config.env, args.episodes))
+        summarize(played, config.env, config.agent.name, frames, EVALUATION_SEED).save(run)
+        return _evaluated(run, args, deadline)
+    return {name: known[name] for name in ("episodes", "mean", "interval", "median", "distinct")}
+
+
+def _rows(run: RunDir) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+
+
+def _scores(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    last = rows[-1]
+    return {
+        "frames": last["frames"],
+        "episodes": last["episodes"],
+        "final_100": last["return_last_100"],
+        "best_100": last["return_best_100"],
+    }
+
+
+def _curve(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The running mean over 100 episodes, at evenly spaced rows up to the last."""
+    scored = [row for row in rows if row["return_last_100"] is not None]
+    count = min(_POINTS, len(scored))
+    places = [round((number + 1) * len(scored) / count) - 1 for number in range(count)]
+    return {
+        "frames": [scored[place]["frames"] for place in places],
+        "return_last_100": [round(scored[place]["return_last_100"], 2) for place in places],
+    }
+
+
+def _compare(agents: dict[str, Any]) -> None:
+    """How many times as long as Double DQN each takes: in all, and its learner alone."""
+    if _REFERENCE not in agents:
+        return
+    reference = agents[_REFERENCE]
+    for own in agents.values():
+        own["time_ratio"] = round(reference["frames_per_s"] / own["frames_per_s"], 2)
+        alone = [each["learner_us_per_run_update"] for each in (own, reference)]
+        if None not in alone:
+            own["learner_time_ratio"] = round(alone[0] / alone[1], 2)
+
+
+def _line(agent: str, own: dict[str, Any]) -> str:
+    scores = ", ".join(f"{r['game']} {r['final_100']} (best {r['best_100']})" for r in own["runs"])
+    return f"{agent}: {own['frames_per_s']:,.0f} frames/s, ratio {own['time_ratio']}; {scores}"
+
+
+def _known(args: argparse.Namespace) -> dict[str, Any]:
+    """Results so far, if they are of the same settings, or none."""
+    settings = {
+        "frames": args.frames,
+        "games": args.games,
+        "seeds": args.seeds,
+        "preset": args.preset,
+        "set": args.set,
+    }
+    file = _results_file(args)
+    if file.exists():
+        result: dict[str, Any] = json.loads(file.read_text())
+        if result["settings"] != settings:
+            raise UserError(f"'{file}' has other settings; choose another --out")
+        return result
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "what": "frames/s are of all runs of a population together, the median of its rows of "
+        "metrics; ratios are to ddqn's time, end to end and the learner alone; final and best are "
+        "means of 100 training episodes, evaluations are without exploration",
+        "versions": versions(("idqn", "torch", "numpy", "gymnasium", "ale-py")),
+        "settings": settings,
+        "agents": {},
+    }
+
+
+def _results_file(args: argparse.Namespace) -> Path:
+    file: Path = args.out / "agents.json"
+    return file
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    text = json.dumps(result, indent=1)
+    # lists of numbers on one line each
+    text = re.sub(r"\[\s+([^\[\]{}]+?)\s+\]", lambda f: f"[{' '.join(f[1].split())}]", text)
+    write_atomically(path, f"{text}\n".encode())
+
+
+def _gpu(device: str) -> str | None:
+    found = resolve_device(device)
+    return torch.cuda.get_device_name(found) if found.type == "cuda" else None
+
+
+def _release_memory() -> None:
+    """What the last population held, for the next."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
