@@ -16,10 +16,10 @@ import json
 import os
 import re
 import signal
-import statistics
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +28,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
+from curves import curve, rows, scores, speed
 from lean import pack
 from report import hardware, versions
 
@@ -45,7 +46,6 @@ from idqn.train import Progress, resume, train
 
 _REFERENCE = "ddqn"
 _AGENTS = (_REFERENCE, *(name for name in get_args(AgentName) if name != _REFERENCE))
-_POINTS = 60  # of a score curve
 _UNFINISHED = 75  # EX_TEMPFAIL: try again
 
 
@@ -156,10 +156,10 @@ def _change(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"--set takes FIELD=VALUE, got '{text}'")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+    for read in (json.loads, int):  # int reads 250_000
+        with suppress(ValueError):
+            return name, read(value)
+    return name, value
 
 
 def _run_name(config: Config) -> str:
@@ -193,36 +193,28 @@ def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: float) -> 
     """What the runs' own metrics say, their agents' games, and the learner's speed alone."""
     evaluations = [_evaluated(run, args, deadline) for run in runs]
     configs = [run.config() for run in runs]
-    rows = [_rows(run) for run in runs]
-    # all runs of a population share one clock; before its first row of losses much is compiled
-    learning = [row for row in rows[0] if "loss/total" in row]
-    learning = learning[1:] or learning or rows[0]
+    metrics = [rows(run) for run in runs]
     agent = configs[0].agent.name
     sizes = pack(runs, args.out / f"{agent}.tar", args.weights_mb)
     found = {
-        "frames_per_s": round(
-            len(runs) * statistics.median(row["time/frames_per_s"] for row in learning), 1
-        ),
+        **speed(metrics),
         "time_ratio": None,
-        "share_waiting_for_envs": round(
-            statistics.fmean(row["time/waiting_for_envs"] for row in learning), 3
-        ),
         "learner_us_per_run_update": None,
         "learner_time_ratio": None,
-        "seconds": rows[0][-1]["time/elapsed_s"],
-        "updates": rows[0][-1]["updates"],
         "envs": configs[0].train.envs,
         "runs": [
             {
                 "game": config.env.id,
                 "seed": config.train.seed,
-                **_scores(own),
+                **scores(own),
                 "evaluation": evaluation,
                 "weights": f"{agent}.tar" if sizes[run.name] <= args.weights_mb else None,
                 "weights_mb": sizes[run.name],
-                "curve": _curve(own),
+                "curve": curve(own),
             }
-            for run, config, own, evaluation in zip(runs, configs, rows, evaluations, strict=True)
+            for run, config, own, evaluation in zip(
+                runs, configs, metrics, evaluations, strict=True
+            )
         ],
     }
     if args.learner_seconds > 0:
@@ -248,31 +240,6 @@ def _evaluated(run: RunDir, args: argparse.Namespace, deadline: float) -> dict[s
         summarize(played, config.env, config.agent.name, frames, EVALUATION_SEED).save(run)
         return _evaluated(run, args, deadline)
     return {name: known[name] for name in ("episodes", "mean", "interval", "median", "distinct")}
-
-
-def _rows(run: RunDir) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
-
-
-def _scores(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    last = rows[-1]
-    return {
-        "frames": last["frames"],
-        "episodes": last["episodes"],
-        "final_100": last["return_last_100"],
-        "best_100": last["return_best_100"],
-    }
-
-
-def _curve(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The running mean over 100 episodes, at evenly spaced rows up to the last."""
-    scored = [row for row in rows if row["return_last_100"] is not None]
-    count = min(_POINTS, len(scored))
-    places = [round((number + 1) * len(scored) / count) - 1 for number in range(count)]
-    return {
-        "frames": [scored[place]["frames"] for place in places],
-        "return_last_100": [round(scored[place]["return_last_100"], 2) for place in places],
-    }
 
 
 def _compare(agents: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ _LARGE = 100_000  # numbers: below it a tensor, such as the mean image, is kept 
 
 def pack(runs: list[RunDir], target: Path, most_mb: float) -> dict[str, float]:
     """Write a tar of the newest checkpoints of `runs`; returns the MB (of 2**20 bytes) of each run,
-    of which those above `most_mb` were left out."""
+    of which those above `most_mb` were left out; no tar if all were."""
     sizes = {}
     temporary = target.with_name(f".{target.name}")
     with tarfile.open(temporary, "w") as tar:
@@ -29,7 +29,7 @@ def pack(runs: list[RunDir], target: Path, most_mb: float) -> dict[str, float]:
             weights = checkpoint.load_weights(run, frames)
             data = safetensors.torch.save({name: _small(w) for name, w in weights.items()})
             sizes[run.name] = round(len(data) / 2**20, 1)
-            if len(data) > most_mb * 2**20:
+            if sizes[run.name] > most_mb:
                 continue
             folder = f"{run.name}/checkpoints/{run.checkpoint(frames).name}"
             seal = {
@@ -47,7 +47,9 @@ def pack(runs: list[RunDir], target: Path, most_mb: float) -> dict[str, float]:
             files[f"{folder}/{checkpoint.COMPLETE}"] = json.dumps(seal, indent=1).encode()
             for name, content in files.items():
                 _add(tar, name, content)
-    temporary.replace(target)
+    if min(sizes.values()) <= most_mb:
+        temporary.replace(target)
+    temporary.unlink(missing_ok=True)
     return sizes
 
 

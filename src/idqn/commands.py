@@ -279,13 +279,14 @@ def explain(options: ExplainOptions) -> int:
     from idqn import console
     from idqn.agent import load
     from idqn.evaluate import EVALUATION_SEED
-    from idqn.explain.kinds import KINDS, Settings, Subject
+    from idqn.explain.kinds import KINDS, Settings, Subject, usual
     from idqn.explain.kinds import explain as explain_all
     from idqn.explain.states import about
     from idqn.report import write_page
 
-    kinds = options.only or tuple(kind for kind in KINDS if kind != "comparison" or options.compare)
-    for kind in kinds:
+    if options.only == ():
+        raise UserError(f"--only needs the name of an explanation ({', '.join(KINDS)})")
+    for kind in options.only or ():
         if kind not in KINDS:
             raise UserError(
                 f"unknown explanation '{kind}'{nearest(kind, KINDS)} ({', '.join(KINDS)})"
@@ -305,7 +306,7 @@ def explain(options: ExplainOptions) -> int:
     refusals = {}
     with console.Steps(options.quiet) as steps:
         subject = Subject(agent, run, settings, other, steps.show)
-        for explained in explain_all(subject, kinds):
+        for explained in explain_all(subject, options.only or usual(subject)):
             if explained.result is not None:
                 explained.result.save(run)
                 steps.done(explained.kind)

@@ -19,7 +19,7 @@ _WARM_UP = {
     "Gravitar": (10, 0),
     "MsPacman": (70, 60),
     "Pong": (30, 20),
-    "Qbert": (60, 4),
+    "Qbert": (60, 0),
     "SpaceInvaders": (30, 60),
     "Venture": (40, 10),
 }

@@ -1,6 +1,7 @@
 """Named edits: what is accepted, what is refused, and that nothing else happens."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from idqn.config import EnvConfig
 from idqn.envs.editable import EditableAtari
 from idqn.envs.editing import Editable
 from idqn.envs.edits import GameEdits, Pokes, Ram, changed, game_edits, number, one_of, switch
-from idqn.envs.games import ATARI, edits_for
+from idqn.envs.games import edits_for
+from idqn.envs.games.mini_pacman import GAME as MINI_PACMAN
 from idqn.envs.single import make_editable
 from idqn.errors import UserError
 from tests.envs.alone import MINI, config_of
@@ -285,14 +287,17 @@ def test_saving_in_the_middle_of_a_trial_works() -> None:
         assert_same(everything(fresh), everything(env))
 
 
-def test_every_module_of_data_is_offered() -> None:
-    for env_id in ATARI:
-        game = edits_for(env_id)
-        assert game.edits
-        for name, edit in game.edits.items():
-            assert name == edit.name
-            assert edit.summary
-            assert all(p.meaning for p in edit.parameters)
+@pytest.mark.parametrize("game", ALL)
+def test_the_documentation_tells_every_edit_as_it_is(game: str) -> None:
+    told = Path("docs/editing.md").read_text().split(f"### {game}\n")[1].split("\n### ")[0]
+    edits = MINI_PACMAN.edits if game == "MiniPacman" else edits_for(f"ALE/{game}-v5").edits
+    assert edits
+    assert told.count("\n| `") == len(edits)
+    for name, edit in edits.items():
+        assert name == edit.name
+        assert f"| `{name}` | {edit.summary} |" in told
+        assert all(f"`{p.name}`" in told and p.expected in told for p in edit.parameters)
+        assert all(rule in told for rule in edit.rules)
 
 
 def test_numpy_values_and_lists_are_taken() -> None:

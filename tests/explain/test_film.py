@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from idqn.agent import Agent
-from idqn.config import Config
+from idqn.config import Config, EnvConfig
 from idqn.errors import UserError
 from idqn.explain import collect
 from idqn.explain.film import Film, film
@@ -98,6 +98,10 @@ def test_agents_without_keys_are_filmed_too() -> None:
     assert found.attention is None
     assert found.values is None
     assert found.uncertainty is None
+
+
+def test_atari_is_shown_at_its_own_speed() -> None:
+    assert EnvConfig(id="ALE/Pong-v5", frame_skip=4).steps_per_second == 15
 
 
 def test_a_film_comes_back_from_the_disk(tmp_path: Path) -> None:

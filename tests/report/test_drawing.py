@@ -87,6 +87,9 @@ def test_an_overlay_is_warm_where_the_map_is_and_dark_elsewhere() -> None:
     assert drawn[0, 0].tolist() == [255, 80, 40]
     assert drawn[0, 3].tolist() == [75, 75, 75]
     assert overlay(np.zeros((4, 4), np.uint8), np.zeros((2, 2))).max() == 0  # nothing to show
+    red = np.full((4, 4, 3), (90, 0, 0), np.uint8)
+    assert overlay(red, np.zeros((2, 2)))[0, 0].tolist() == [22, 22, 22]
+    assert overlay(red, np.zeros((2, 2)), colour=1.0)[0, 0].tolist() == [68, 0, 0]
 
 
 def test_pictures_grow_by_whole_pixels() -> None:

@@ -10,6 +10,7 @@ import tyro
 
 from idqn.bench.record import check_place, load_average, machine, write
 from idqn.errors import UserError, nearest
+from idqn.run_dir import RunDir
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,18 @@ def bench_explain(options: BenchExplainOptions) -> int:
     if options.repeats < 1:
         raise UserError(f"--repeats must be at least 1, got {options.repeats}")
     check_place(options.json)
+    run = None if options.run is None else str(RunDir.open(options.run).path)
     from idqn import console
     from idqn.bench.explaining import Work, explaining_speed
     from idqn.explain.kinds import KINDS
     from idqn.system import resolve_device, system_info
 
-    kinds = options.only or tuple(kind for kind in KINDS if kind != "comparison")
-    for kind in kinds:
+    for kind in options.only or ():
         if kind not in KINDS:
             raise UserError(f"unknown explanation '{kind}'{nearest(kind, KINDS)}")
     device = resolve_device(options.device)
     work = Work(
-        options.run, str(device), kinds, options.episodes, options.max_steps, options.repeats
+        run, str(device), options.only, options.episodes, options.max_steps, options.repeats
     )
     load = load_average()
     with console.Activity(options.quiet) as activity:
@@ -69,7 +70,8 @@ def _print(result: dict[str, Any]) -> None:
 
     rows = [[what, f"{seconds:,.1f}"] for what, seconds in result["seconds"].items()]
     rows += [[f"{kind} (refused)", "-"] for kind in result["refused"]]
-    console.print_table(["", "seconds"], [*rows, ["all", f"{result['total_s']:,.1f}"]])
+    rows += [["all", f"{result['total_s']:,.1f}"], ["of a core", f"{result['total_cpu_s']:,.1f}"]]
+    console.print_table(["", "seconds"], rows)
     saliency = result["saliency"]
     print(
         f"page: {result['page_mb']:.1f} MB ({result['report_mb']:.1f} MB with what lies beside "

@@ -20,7 +20,7 @@ from idqn.bench.process import Say, alone, tidy_when_terminated
 from idqn.bench.saliency_loop import saliency_loop
 from idqn.config import Config
 from idqn.envs import describe
-from idqn.explain.kinds import Settings, Subject, explain
+from idqn.explain.kinds import Settings, Subject, explain, usual
 from idqn.explain.perturbation import Scale, perturb, squared_changes
 from idqn.explain.states import States, about
 from idqn.networks import build_network, members
@@ -35,7 +35,8 @@ _STATES_AT_ONCE = 4  # that saliency is measured with; the loop does the first o
 class Work(NamedTuple):
     run: str | None
     device: str
-    kinds: Sequence[str]
+    kinds: Sequence[str] | None
+    """None: what a user who names none gets."""
     episodes: int
     max_steps: int
     repeats: int
@@ -58,9 +59,10 @@ def measure(work: Work, folder: Path, say: Say) -> dict[str, Any]:
     seconds: dict[str, float] = {}
     refused: dict[str, str] = {}
 
+    cpu_began = time.process_time()
     say("playing", "")
     seconds["states"] = _timed(lambda: subject.states)
-    for kind in work.kinds:
+    for kind in work.kinds or usual(subject):
         say(f"making {kind}", "")
         began = time.perf_counter()
         (explained,) = explain(subject, [kind])
@@ -71,6 +73,7 @@ def measure(work: Work, folder: Path, say: Say) -> dict[str, Any]:
             refused[kind] = str(explained.refusal)
     say("drawing the page", "")
     seconds["page"] = _timed(lambda: write_page(run, about(agent), refused))
+    cpu_s = time.process_time() - cpu_began  # of all threads; what others keep waiting is not in it
     memory = _memory(agent.device)  # before the loop has its own
     say("measuring saliency beside the loop", "")
     return {
@@ -81,6 +84,7 @@ def measure(work: Work, folder: Path, say: Say) -> dict[str, Any]:
         "seconds": {what: round(spent, 3) for what, spent in seconds.items()},
         "refused": refused,
         "total_s": round(sum(seconds.values()), 3),
+        "total_cpu_s": round(cpu_s, 3),
         "page_mb": round(run.report.stat().st_size / 2**20, 3),
         "report_mb": round(
             sum(file.stat().st_size for file in run.report.parent.iterdir()) / 2**20, 3

@@ -43,6 +43,7 @@ class AtariSnapshot:
 class EditableAtari(Editable[Ram, Pokes]):
     """One game. Call `reset` (or `restore`) first, and again when an episode has ended."""
 
+    screen_size = (SCREEN_HEIGHT, SCREEN_WIDTH)
     lag_frames = 4  # sprites are drawn a frame late, and those that blink in turns
 
     def __init__(self, config: EnvConfig) -> None:

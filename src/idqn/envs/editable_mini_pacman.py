@@ -11,7 +11,14 @@ from idqn.config import EnvConfig
 from idqn.envs.editing import Editable, check_under_way
 from idqn.envs.edits import Edit
 from idqn.envs.games.mini_pacman import GAME
-from idqn.envs.mini_pacman import MiniPacman, MiniPacmanSnapshot, MiniPacmanState
+from idqn.envs.mini_pacman import (
+    CELL_PIXELS,
+    MAZE_CELLS,
+    RENDER_SCALE,
+    MiniPacman,
+    MiniPacmanSnapshot,
+    MiniPacmanState,
+)
 from idqn.envs.single import SingleImageEnv
 from idqn.errors import UserError
 
@@ -29,6 +36,8 @@ class EditableMiniPacmanSnapshot:
 
 class EditableMiniPacman(Editable[MiniPacmanState, MiniPacmanState]):
     """One game. Call `reset` (or `restore`) first, and again when an episode has ended."""
+
+    screen_size = (MAZE_CELLS * CELL_PIXELS * RENDER_SCALE,) * 2
 
     def __init__(self, config: EnvConfig) -> None:
         self.config = config

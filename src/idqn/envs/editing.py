@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
-from idqn.envs.edits import Box, Change, Edit, GameEdits, Params, State
+from idqn.envs.edits import Box, Change, Edit, GameEdits, Params, State, clip
 from idqn.errors import UserError
 
 NOOP = 0
@@ -41,6 +41,8 @@ class Editable(ABC, Generic[State, Change]):
 
     config: EnvConfig
     game: GameEdits[State, Change]
+    screen_size: tuple[int, int]
+    """Height and width of `screen()`."""
     lag_frames = 1
     """Frames to play until a change of the world is drawn."""
 
@@ -125,13 +127,15 @@ class Editable(ABC, Generic[State, Change]):
 
     def region(self, name: str, /, **params: Any) -> tuple[Box, ...]:
         """Where on `screen()` this edit would show: one box for what appears or goes, two for what
-        moves."""
+        moves; what is off the screen is left out."""
         edit = self.game.named(name, self.config.id)
-        return edit.region(self._state("look for a region"), params)
+        boxes = edit.region(self._state("look for a region"), params)
+        return tuple(seen for box in boxes if (seen := clip(box, *self.screen_size)))
 
     def objects(self) -> dict[str, Box]:
         """Where things that move are on `screen()` now, by name."""
-        return self.game.objects(self._state("look for objects"))
+        boxes = self.game.objects(self._state("look for objects")).items()
+        return {name: seen for name, box in boxes if (seen := clip(box, *self.screen_size))}
 
     def try_edits(
         self, trials: Iterable[Sequence[Choice]], actions: Sequence[int] | None = None

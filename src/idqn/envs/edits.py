@@ -177,3 +177,14 @@ def touch(one: Box, other: Box, margin: int = 0) -> bool:
         and one[1] < other[3] + margin
         and other[1] < one[3] + margin
     )
+
+
+def clip(box: Box, height: int, width: int) -> Box | None:
+    """The part of a box that is on the screen, if any."""
+    top, left, bottom, right = (
+        max(0, box[0]),
+        max(0, box[1]),
+        min(height, box[2]),
+        min(width, box[3]),
+    )
+    return (top, left, bottom, right) if top < bottom and left < right else None

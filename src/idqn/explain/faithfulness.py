@@ -78,9 +78,12 @@ class Faithfulness(Result):
         low = self.gains[MEASURES.index(measure), :, self.methods.index(method), against, 1]
         return bool((low > 0).all())
 
-    def passes(self, method: str) -> bool:
-        """Its map is another one when all layers are drawn anew."""
-        return bool(self.map_correlation[-1, self.methods.index(method), 0] < SAME_BELOW)
+    def verdict(self, method: str) -> str:
+        """Whether its map is another one when all layers are drawn anew."""
+        _, low, high = self.map_correlation[-1, self.methods.index(method)]
+        if high < SAME_BELOW:
+            return "passes"
+        return "fails" if low >= SAME_BELOW else "unclear"
 
 
 def faithfulness(

@@ -73,19 +73,23 @@ def film(
         uncertainty=None if states.uncertainty is None else states.uncertainty[shown],
         attention=attention,
         values=None if attention is None else agent.values.cpu().numpy(),
-        saliency=_saliency(agent, states, shown, progress),
+        saliency=coarse_saliency(
+            agent, states.observations(shown), states.action[shown], progress
+        ),
         whole=states.finished[0] and len(shown) == len(game),
         steps_per_second=agent.config.env.steps_per_second,
     )
 
 
-def _saliency(
-    agent: Agent, states: States, shown: NDArray[np.int64], progress: Progress
+def coarse_saliency(
+    agent: Agent,
+    observations: NDArray[np.uint8],
+    actions: NDArray[np.int64],
+    progress: Progress = silent,
 ) -> NDArray[np.float32]:
+    """Perturbation saliency of these actions, on a grid half as fine as elsewhere, [n, R, K]."""
     fine = Scale.of(*agent.observation_shape[1:])
     coarse = fine._replace(rows=-(-fine.rows // 2), columns=-(-fine.columns // 2))
-    found = perturb(agent, states.observations(shown), coarse, progress)
-    chosen: NDArray[np.float32] = squared_changes(found)[
-        np.arange(len(shown)), :, :, states.action[shown]
-    ]
+    found = perturb(agent, observations, coarse, progress)
+    chosen: NDArray[np.float32] = squared_changes(found)[np.arange(len(actions)), :, :, actions]
     return chosen

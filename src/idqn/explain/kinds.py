@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from idqn.agent import Agent
+from idqn.envs.mini_pacman import ENV_ID as MINI_PACMAN
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
 from idqn.explain.agreement import agreement
@@ -94,6 +95,20 @@ def _comparison(subject: Subject) -> Result:
     return comparison(subject.agent, other, own, its, subject.progress)
 
 
+ON_REQUEST = frozenset({"memorization", "surgery", "attack", "search"})
+"""They play for minutes."""
+
+
+def usual(subject: Subject) -> tuple[str, ...]:
+    """The explanations that a user who names none gets."""
+    missing = set(ON_REQUEST)
+    if subject.other is None:
+        missing.add("comparison")
+    if subject.agent.config.env.id != MINI_PACMAN:
+        missing.add("ground-truth")
+    return tuple(kind for kind in KINDS if kind not in missing)
+
+
 class Explained(NamedTuple):
     kind: str
     result: Result | None
@@ -101,7 +116,7 @@ class Explained(NamedTuple):
     """Why there is no result."""
 
 
-def explain(subject: Subject, kinds: Sequence[str] = tuple(KINDS)) -> Iterator[Explained]:
+def explain(subject: Subject, kinds: Sequence[str]) -> Iterator[Explained]:
     """Explain in so many ways, one after another; what cannot be done does not keep the others
     from being done."""
     for kind in kinds:

@@ -30,7 +30,8 @@ class Redrawn(NamedTuple):
 def redraw(agent: Agent, parts: tuple[str, ...], seed: int) -> Agent:
     """The same agent, but with the weights of those parts as a new network begins with."""
     shape, actions = agent.observation_shape, agent.spec.num_actions
-    network = build_network(agent.config.agent, shape, actions, seed)
+    # never the training's own seed: its first weights are no strangers to the trained ones
+    network = build_network(agent.config.agent, shape, actions, agent.config.train.seed + 1 + seed)
     kept = {
         name: weight
         for name, weight in agent.network.state_dict().items()

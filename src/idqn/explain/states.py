@@ -117,7 +117,7 @@ class _Game:
         self.finished = self.over = False
 
     def step(self, action: int, said: dict[str, NDArray[np.float32]]) -> None:
-        self.screens.append(_png(self.env.screen()))
+        self.screens.append(as_png(self.env.screen()))
         self.said.append(said)
         self.observation, reward, terminated, truncated = self.env.step(action)
         self.actions.append(action)
@@ -158,7 +158,7 @@ def _together(games: list[_Game]) -> States:
     )
 
 
-def _png(screen: NDArray[np.uint8]) -> bytes:
+def as_png(screen: NDArray[np.uint8]) -> bytes:
     fine, file = cv2.imencode(".png", cv2.cvtColor(screen, cv2.COLOR_RGB2BGR))
     assert fine
     return file.tobytes()

@@ -19,7 +19,6 @@ from idqn.report.drawing import overlay
 _SCREEN = 420  # pixels, its height
 _PANEL = 500  # pixels, the width of the right side
 _MARGIN, _TOP, _BOTTOM = 16, 44, 96
-_Colour = tuple[int, int, int]
 _PAGE, _CARD, _INK, _SOFT = (19, 21, 25), (40, 44, 53), (232, 230, 225), (163, 167, 176)
 _CELL, _CHOSEN = (106, 168, 247), (255, 148, 96)
 
@@ -49,7 +48,7 @@ class _Stage:
     def __init__(self, film: Film) -> None:
         self.film = film
         height, width = film.screen(0).shape[:2]
-        self.screen_size = (max(1, round(width * _SCREEN / height)), _SCREEN)
+        self.screen_size: tuple[int, int] = (max(1, round(width * _SCREEN / height)), _SCREEN)
         self.left = 2 * _MARGIN + self.screen_size[0]  # of the right side
         self.size = ((self.left + _PANEL + _MARGIN) // 2 * 2, _TOP + _SCREEN + _MARGIN)
         names = film.about.action_names
@@ -57,16 +56,13 @@ class _Stage:
         self.font = ImageFont.load_default(15)
         self.small = ImageFont.load_default(min(14, self.row - 2))
         self.labels = max(self.small.getlength(name) for name in names) + 10
-        self.cells = (
-            (self.left + self.labels, self.left + self.labels + (_PANEL - self.labels) * 0.5)
-            if film.attention is not None
-            else (self.left + self.labels, self.left + self.labels)
-        )
-        gap = 14 if film.attention is not None else 0
-        self.bars = (self.cells[1] + gap, self.left + _PANEL - 58)
+        begin = self.left + self.labels
+        keys = 0.0 if film.attention is None else (_PANEL - self.labels) * 0.5
+        self.cells = (begin, begin + keys)  # from left to right
+        self.bars = (begin + keys + (14 if keys else 0), self.left + _PANEL - 58)
         spread = 0 if film.uncertainty is None else film.uncertainty
         self.low = min(0.0, float((film.q - spread).min()))
-        self.high = max(float((film.q + spread).max()), self.low + 1e-6)
+        self.high = max(0.0, float((film.q + spread).max()), self.low + 1e-6)
 
     def frame(self, step: int) -> NDArray[np.uint8]:
         film = self.film
@@ -131,13 +127,13 @@ class _Stage:
         total = f"step {step + 1} of {len(film)}"
         draw.text((self.left + _PANEL, 14), total, _INK, self.font, "ra")
         chosen = film.about.action_names[film.action[step]]
-        lines = (
+        lines = [
             (f"chosen: {chosen}", _CHOSEN),
             (f"reward {film.reward[step]:g} · so far {film.reward[: step + 1].sum():g}", _INK),
             (f"warm places: what its Q depends on, full at {film.saliency[step].max():.2g}", _SOFT),
-        )
+        ]
         if film.attention is not None:
-            lines = (*lines, (f"attention: full colour at {film.attention.max():.2g}", _SOFT))
+            lines.append((f"attention: full colour at {film.attention.max():.2g}", _SOFT))
         for i, (line, colour) in enumerate(lines):
             y = _TOP + _SCREEN - _BOTTOM + 14 + 22 * i
             draw.text((self.left, y), line, colour, self.font)

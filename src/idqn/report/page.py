@@ -34,7 +34,7 @@ def stored(run: RunDir, about: About, missing: Mapping[str, str] | None = None) 
     absent = dict(missing or {})
     for figure in FIGURES:
         kind = figure.result.kind
-        if kind in absent or not run.explanation(kind).is_file():
+        if not run.explanation(kind).is_file():
             continue
         try:
             result = figure.result.load(run)
@@ -43,6 +43,7 @@ def stored(run: RunDir, about: About, missing: Mapping[str, str] | None = None) 
             continue
         if result.about == about:
             results[kind] = result
+            absent.pop(kind, None)
         else:
             absent[kind] = (
                 f"what is stored is about {result.about.frames:,} frames of "

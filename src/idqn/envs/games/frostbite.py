@@ -124,7 +124,7 @@ GAME: GameEdits[Ram, Pokes] = game_edits(
         Edit(
             "igloo",
             "Set how much of the igloo is built (the door comes with the last block)",
-            (number("blocks", 0, BLOCKS, "0 to 16, all"),),
+            (number("blocks", 0, BLOCKS, "how many"),),
             (),
             _build,
             lambda ram, blocks: ((35, 112, 55, 144),),

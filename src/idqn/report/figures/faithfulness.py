@@ -122,7 +122,7 @@ def _sanity(result: Faithfulness) -> str:
         [
             method,
             *[_mean(result.map_correlation[d, i]) for d in range(len(result.depths))],
-            "passes" if result.passes(method) else "fails",
+            result.verdict(method),
         ]
         for i, method in enumerate(result.methods)
     ]
@@ -130,7 +130,7 @@ def _sanity(result: Faithfulness) -> str:
         ["rank correlation", *result.depths, "verdict"],
         rows,
         f"maps before and after, {result.sanity_states} states; 1 is the same order of all pixels, "
-        f"and a map passes if all layers drawn anew leave less than {SAME_BELOW}",
+        f"and a map passes if all layers drawn anew leave less than {SAME_BELOW}, interval and all",
     )
 
 
@@ -205,16 +205,16 @@ def _finding(result: Faithfulness) -> str:
 
 def _maps_finding(result: Faithfulness) -> str:
     better = [m for m in result.methods if result.beats(m)]
-    sound = [m for m in better if result.passes(m)]
+    sound = [m for m in better if result.verdict(m) == "passes"]
     if not better:
         return "no saliency map finds what matters to the values better than random maps do"
     if not sound:
         least = min(better, key=lambda m: result.map_correlation[-1, result.methods.index(m), 0])
         left = result.map_correlation[-1, result.methods.index(least), 0]
         return (
-            f"believe no saliency map without a second look: {_and(better)} find what matters "
-            f"better than random maps, but stay much the same when all weights are drawn anew "
-            f"(rank correlation at least {number(left)})"
+            f"believe no saliency map unseen: {_and(better)} rank pixels better than random "
+            f"maps, but may be much the same of any network (rank correlation with all weights "
+            f"drawn anew: at least {number(left)})"
         )
     best = max(sound, key=lambda m: _gain(result, m))
     i = result.methods.index(best)

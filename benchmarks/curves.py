@@ -1,0 +1,52 @@
+"""What the rows of metrics of trained runs say of scores and speed."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+from idqn.run_dir import RunDir
+
+Row = dict[str, Any]
+_POINTS = 60
+
+
+def rows(run: RunDir) -> list[Row]:
+    return [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+
+
+def speed(runs: list[list[Row]]) -> dict[str, Any]:
+    """Of a population, whose runs share one clock."""
+    first = runs[0]
+    learning = [row for row in first if "loss/total" in row]
+    learning = learning[1:] or learning or first  # before the first, much is compiled
+    rates = [row["time/frames_per_s"] for row in learning]
+    waiting = [row["time/waiting_for_envs"] for row in learning]
+    return {
+        "frames_per_s": round(len(runs) * statistics.median(rates), 1),
+        "share_waiting_for_envs": round(statistics.fmean(waiting), 3),
+        "seconds": first[-1]["time/elapsed_s"],
+        "updates": first[-1]["updates"],
+    }
+
+
+def scores(run: list[Row]) -> dict[str, Any]:
+    last = run[-1]
+    return {
+        "frames": last["frames"],
+        "episodes": last["episodes"],
+        "final_100": last["return_last_100"],
+        "best_100": last["return_best_100"],
+    }
+
+
+def curve(run: list[Row]) -> dict[str, list[Any]]:
+    """The running mean over 100 episodes, at evenly spaced rows up to the last."""
+    scored = [row for row in run if row["return_last_100"] is not None]
+    count = min(_POINTS, len(scored))
+    places = [(number + 1) * len(scored) // count - 1 for number in range(count)]
+    return {
+        "frames": [scored[place]["frames"] for place in places],
+        "return_last_100": [round(scored[place]["return_last_100"], 2) for place in places],
+    }
