@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from idqn.agent import Agent
+from idqn.explain import perturbation
 from idqn.explain.perturbation import (
     Perturbed,
     Scale,
@@ -176,9 +177,13 @@ def test_sarfa_of_another_action_and_of_large_values() -> None:
     np.testing.assert_allclose(shifted, plain, rtol=1e-4)
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     agent = untrained("ddqn")
     told: list[tuple[str, int, int]] = []
     scale = Scale.of(33, 33)._replace(rows=2, columns=2)
     perturb(agent, random_states(agent, 3), scale, lambda *news: told.append(news))
-    assert told == [("perturbing states", done, 3) for done in (1, 2, 3)]
+    assert told == [("perturbing states", 3, 3)]
+    monkeypatch.setitem(perturbation._PIXELS_AT_ONCE, "cpu", 2 * 2 * 33 * 33)
+    told.clear()
+    perturb(agent, random_states(agent, 3), scale, lambda *news: told.append(news))
+    assert told == [("perturbing states", done, 3) for done in (2, 3)]

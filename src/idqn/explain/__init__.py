@@ -16,10 +16,12 @@ from idqn.explain.film import Film, film
 from idqn.explain.ground_truth import GroundTruth, ground_truth
 from idqn.explain.interpolation import Interpolation, interpolation
 from idqn.explain.keys import Keys, keys
+from idqn.explain.memorization import Memorization, memorization
 from idqn.explain.performance import Performance, performance
 from idqn.explain.results import About, Result
 from idqn.explain.saliency import Saliency, saliency, saliency_maps
 from idqn.explain.states import States, collect
+from idqn.explain.surgery import Surgery, surgery
 
 __all__ = [
     "About",
@@ -32,10 +34,12 @@ __all__ = [
     "GroundTruth",
     "Interpolation",
     "Keys",
+    "Memorization",
     "Performance",
     "Result",
     "Saliency",
     "States",
+    "Surgery",
     "agreement",
     "attention",
     "collect",
@@ -46,7 +50,9 @@ __all__ = [
     "ground_truth",
     "interpolation",
     "keys",
+    "memorization",
     "performance",
     "saliency",
     "saliency_maps",
+    "surgery",
 ]

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 from idqn.envs.editable import EditableAtari
 from idqn.envs.editing import Choice, Editable
-from idqn.envs.edits import Box as Place
-from idqn.envs.edits import Params
+from idqn.envs.edits import Box, Params
 from idqn.envs.games import mspacman
 from idqn.envs.games.mspacman_mazes import MAZES
 from idqn.envs.mini_pacman import CELL_PIXELS, ENV_ID, MAZE, RENDER_SCALE
 
 Cell = tuple[int, int]
-Way = Sequence[Place]
+Way = Sequence[Box]
 """Where the player is, step by step."""
 
 
@@ -53,21 +52,22 @@ class Food(NamedTuple):
     """So long the player has to come and eat it."""
     maze: Callable[[Editable[Any, Any]], tuple[str, ...]]
     """Rows of cells; # is wall."""
-    cell: Callable[[Place], Cell]
+    cell: Callable[[Box], Cell]
     """Of the player's box."""
 
 
 def _is_seen_in_grey(params: Params) -> bool:
     """The low half of a colour is its brightness; that of the road is 6."""
-    return params["colour"] & 15 <= 2 or params["colour"] & 15 >= 10
+    brightness: int = params["colour"] & 15
+    return brightness <= 2 or brightness >= 10
 
 
-def _mini_pacman_cell(box: Place) -> Cell:
+def _mini_pacman_cell(box: Box) -> Cell:
     size = CELL_PIXELS * RENDER_SCALE
     return box[0] // size, box[1] // size
 
 
-def _mspacman_cell(box: Place) -> Cell:
+def _mspacman_cell(box: Box) -> Cell:
     """As `mspacman._cell_position` has it, of the nearest cell."""
     left = box[1] + 2  # of a pellet in the middle
     nearest = min(range(mspacman.COLS), key=lambda col: abs(8 + 8 * col + 4 * (col > 8) - left))
@@ -150,7 +150,7 @@ def irrelevant_edits(env: Editable[Any, Any], rule: Irrelevant, way: Way) -> lis
     ]
 
 
-def _is_apart(rule: Irrelevant, places: Sequence[Place], way: Way) -> bool:
+def _is_apart(rule: Irrelevant, places: Sequence[Box], way: Way) -> bool:
     return all(
         _gap(place, box, rule.columns_only) >= rule.apart
         for place in places
@@ -172,12 +172,12 @@ def food_beside(env: Editable[Any, Any], rule: Food, way: Way, steps: int) -> li
     ]
 
 
-def reached(way: Way, places: Sequence[Place]) -> bool:
+def reached(way: Way, places: Sequence[Box]) -> bool:
     """Whether the player came to where something is."""
     return any(_gap(place, box) == 0 for place in places for box in way)
 
 
-def _gap(one: Place, other: Place, columns_only: bool = False) -> int:
+def _gap(one: Box, other: Box, columns_only: bool = False) -> int:
     """Pixels from one box to another, the larger of rows and columns; 0 where they overlap."""
     rows = max(one[0] - other[2], other[0] - one[2]) + 1
     columns = max(one[1] - other[3], other[1] - one[3]) + 1

@@ -73,9 +73,7 @@ def film(
         uncertainty=None if states.uncertainty is None else states.uncertainty[shown],
         attention=attention,
         values=None if attention is None else agent.values.cpu().numpy(),
-        saliency=coarse_saliency(
-            agent, states.observations(shown), states.action[shown], progress
-        ),
+        saliency=coarse_saliency(agent, states.observations(shown), states.action[shown], progress),
         whole=states.finished[0] and len(shown) == len(game),
         steps_per_second=agent.config.env.steps_per_second,
     )

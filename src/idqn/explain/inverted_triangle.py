@@ -86,7 +86,9 @@ def inverted_triangle(
         seed=seed,
         step=at,
         game_steps=len(trajectory),
-        because="the step asked for" if step is not None else "of the steps at which both "
+        because="the step asked for"
+        if step is not None
+        else "of the steps at which both "
         "formations fit, the first at which the fewest ships come or go for the one from training",
         changes={
             FACTUAL: f"the formation from training, {_count(FACTUAL)} ships",

@@ -20,11 +20,13 @@ from idqn.explain.film import film
 from idqn.explain.ground_truth import ground_truth
 from idqn.explain.interpolation import interpolation
 from idqn.explain.keys import keys
+from idqn.explain.memorization import memorization
 from idqn.explain.performance import performance
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
 from idqn.explain.saliency import saliency
 from idqn.explain.states import States, collect
+from idqn.explain.surgery import surgery
 from idqn.run_dir import RunDir
 
 
@@ -38,6 +40,12 @@ class Settings:
     film_steps: int = 240
     perplexity: float = 40.0
     attention_threshold: float = 0.9
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "max_steps", "film_steps"):
+            if getattr(self, name) < 1:
+                what = f"{getattr(self, name)} {name.replace('_', ' ')}"
+                raise UserError(f"there is nothing to explain in {what}; play at least 1")
 
 
 @dataclass
@@ -84,6 +92,8 @@ KINDS: dict[str, Explain] = {
     "ground-truth": lambda s: ground_truth(s.agent, progress=s.progress),
     "comparison": lambda s: _comparison(s),
     "film": lambda s: film(s.agent, s.states, s.settings.film_steps, progress=s.progress),
+    "memorization": lambda s: memorization(s.agent, other=s.other, progress=s.progress),
+    "surgery": lambda s: surgery(s.agent, s.states, seed=s.settings.seed, progress=s.progress),
 }
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
 from idqn.envs.editing import Choice, Editable
+from idqn.envs.edits import Box
 from idqn.envs.single import make_editable
 from idqn.evaluate import Policy
 from idqn.explain.counterfactuals import (
@@ -27,7 +28,6 @@ from idqn.explain.counterfactuals import (
 from idqn.explain.edited_worlds import (
     Food,
     Irrelevant,
-    Place,
     Way,
     food_beside,
     irrelevant_edits,
@@ -55,7 +55,7 @@ class Undisturbed(NamedTuple):
         """[n], steps until the first different action; all of them if there is none."""
         different = ~self.same
         steps = self.same.shape[1]
-        return np.where(different.any(1), different.argmax(1), steps).astype(np.int64)
+        return np.asarray(np.where(different.any(1), different.argmax(1), steps), np.int64)
 
 
 class Fed(NamedTuple):
@@ -69,7 +69,7 @@ class Fed(NamedTuple):
 class _Trial:
     moment: Moment
     edit: Choice
-    places: tuple[Place, ...]
+    places: tuple[Box, ...]
     """Where it is."""
 
 

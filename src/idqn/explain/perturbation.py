@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from idqn.agent import Agent
-from idqn.explain.many_masks import Masks, Said, say_under_masks
+from idqn.explain.many_masks import Masks, Said, joined, say_under_masks
 from idqn.explain.progress import Progress, silent
 from idqn.look import Look
 from idqn.networks import members
 
 _REACH = 4.0  # sigmas
+_PIXELS_AT_ONCE = {"cpu": 2**20, "cuda": 2**24}  # of a row of masks: a cache's worth, or a GPU's
 
 
 class Scale(NamedTuple):
@@ -62,19 +63,22 @@ def perturb(
     height, width = observations.shape[-2:]
     scale = scale or Scale.of(height, width)
     masks = make_masks(height, width, scale, agent.device)
+    pixels = scale.columns * height * width
+    at_once = max(1, _PIXELS_AT_ONCE[agent.device.type] // pixels)
     plain, perturbed = [], []
     with torch.no_grad(), _exact():
-        for i, observation in enumerate(observations):
-            state = torch.as_tensor(observation, device=agent.device).float()
-            change = blurred(state, scale.blur_sigma) - state
-            out = agent.network(state[None], False)
+        for begin in range(0, len(observations), at_once):
+            some = torch.as_tensor(observations[begin : begin + at_once], device=agent.device)
+            states = some.float()
+            changes = blurred(states, scale.blur_sigma) - states
+            out = agent.network(states, False)
             plain.append(Said(out.q, out.head_q))
-            each = [say_under_masks(m, state, change, masks) for m in members(agent.network)]
+            each = [say_under_masks(m, states, changes, masks) for m in members(agent.network)]
             perturbed.append(each[0] if len(each) == 1 else _together(each))
-            progress("perturbing states", i + 1, len(observations))
+            progress("perturbing states", begin + len(some), len(observations))
     grid = (len(observations), scale.rows, scale.columns)
-    q, choice = _answers(agent, plain)
-    perturbed_q, perturbed_choice = _answers(agent, perturbed)
+    q, choice = _answers(agent, joined(plain, 0))
+    perturbed_q, perturbed_choice = _answers(agent, joined(perturbed, 0))
     return Perturbed(
         q, choice, perturbed_q.reshape(*grid, q.shape[1]), perturbed_choice.reshape(grid)
     )
@@ -93,12 +97,13 @@ def blurred(images: Tensor, sigma: float) -> Tensor:
     return down @ images @ across.T
 
 
-def _answers(agent: Agent, said: list[Said]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Q and the choice of everything said, one after another."""
-    q = torch.cat([part.q for part in said])
-    head_q = [part.head_q for part in said if part.head_q is not None]
-    parts = {"q": q, "head_q": torch.cat(head_q)} if head_q else {"q": q}
-    return q.cpu().numpy(), agent.choose(Look(agent.name, parts))
+def _answers(agent: Agent, said: Said) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Q [..., A] and the choice [...]."""
+    leading = said.q.shape[:-1]
+    parts = {"q": said.q.reshape(-1, said.q.shape[-1])}
+    if said.head_q is not None:
+        parts["head_q"] = said.head_q.reshape(-1, *said.head_q.shape[-2:])
+    return said.q.cpu().numpy(), agent.choose(Look(agent.name, parts)).reshape(leading)
 
 
 def _together(each: list[Said]) -> Said:

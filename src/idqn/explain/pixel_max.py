@@ -36,7 +36,7 @@ class PixelMax(Result):
     q: NDArray[np.float32]  # [K + 1, A]
     attention: NDArray[np.float32] | None  # [K + 1, A, N]
     values: NDArray[np.float32] | None  # [N]
-    maps: NDArray[np.float32]  # [2, K, R, C], of each source's action: in the source, in the maximum
+    maps: NDArray[np.float32]  # [2, K, R, C], of each source's action: in it, in the maximum
     groups: int
     ranks: NDArray[np.int64]  # [G, K], of the sources' actions by Q in the maximum; 0 is the best
     kept: NDArray[np.float64] | None  # [G, K, K], 1 - distance of attention to action i: maximum, j
@@ -73,11 +73,10 @@ def pixel_max(
             ]
         )
         shown_attention = np.concatenate([states.attention[members[0]], attention[:1]])
-    maps = [
-        _maps(agent, states.observations(group), maxima[g], actions[g])
-        for g, group in enumerate(members[:mapped])
-        if progress("maps of maxima", g, min(mapped, len(members))) is None
-    ]
+    maps = []
+    for g, group in enumerate(members[:mapped]):
+        maps.append(_maps(agent, states.observations(group), maxima[g], actions[g]))
+        progress("maps of maxima", g + 1, min(mapped, len(members)))
     channels = agent.spec.frame_shape[0]
     first = members[0]
     return PixelMax(

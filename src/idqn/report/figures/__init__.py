@@ -14,9 +14,11 @@ from idqn.explain.film import Film
 from idqn.explain.ground_truth import GroundTruth
 from idqn.explain.interpolation import Interpolation
 from idqn.explain.keys import Keys
+from idqn.explain.memorization import Memorization
 from idqn.explain.performance import Performance
 from idqn.explain.results import Result
 from idqn.explain.saliency import Saliency
+from idqn.explain.surgery import Surgery
 from idqn.report.figures import (
     agreement,
     attention,
@@ -27,8 +29,10 @@ from idqn.report.figures import (
     ground_truth,
     interpolation,
     keys,
+    memorization,
     performance,
     saliency,
+    surgery,
 )
 from idqn.report.section import Section
 
@@ -50,4 +54,6 @@ FIGURES: tuple[Figure, ...] = (
     Figure(GroundTruth, ground_truth.section),
     Figure(Comparison, comparison.section),
     Figure(Film, film.section),
+    Figure(Memorization, memorization.section),
+    Figure(Surgery, surgery.section),
 )

@@ -212,9 +212,9 @@ def _maps_finding(result: Faithfulness) -> str:
         least = min(better, key=lambda m: result.map_correlation[-1, result.methods.index(m), 0])
         left = result.map_correlation[-1, result.methods.index(least), 0]
         return (
-            f"believe no saliency map unseen: {_and(better)} rank pixels better than random "
-            f"maps, but may be much the same of any network (rank correlation with all weights "
-            f"drawn anew: at least {number(left)})"
+            f"believe no saliency map unseen: the pixels that {_and(better)} put first "
+            f"matter more than random ones, but they may be much the same of any network "
+            f"(rank correlation with all weights drawn anew: at least {number(left)})"
         )
     best = max(sound, key=lambda m: _gain(result, m))
     i = result.methods.index(best)

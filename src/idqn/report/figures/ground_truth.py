@@ -19,8 +19,9 @@ def section(result: GroundTruth) -> Section:
         reading="In MiniPacman every object's place is known, so that explanations can be held "
         "against it: 1 is a map that is the same everywhere, and more means that an object gets "
         "more than its share of the frame.",
-        caveat="That a map lights up objects does not show that they matter: a map of picture "
-        "detail, which knows nothing of the agent, lights them up as well.",
+        caveat="Light on objects does not show that they matter: look at the map of picture "
+        "detail, which knows nothing of the agent; and intervals are over games of this one "
+        "agent, so that another seed's may well lie outside.",
         html=_density(result) + _places(result),
         finding=_finding(result),
         weight=0.6,
@@ -29,15 +30,20 @@ def section(result: GroundTruth) -> Section:
 
 def _density(result: GroundTruth) -> str:
     rows = [
-        [name, *[_value(found) for found in result.density[i]], number(_least(result, i))]
+        [
+            name,
+            number(_least(result, i)),
+            *[_value(found) for found in result.density[i, :-1]],
+            number(result.density[i, -1, 0]),
+        ]
         for i, name in enumerate(result.maps)
     ]
-    cover = ["share of the frame", *[f"{number(100 * c, 2)} %" for c in result.covers], ""]
+    cover = ["share of the frame", "", *[f"{number(100 * c, 2)} %" for c in result.covers]]
     return "<h3>What saliency falls on</h3>" + table(
-        ["map", *result.objects, "least object / walls"],
+        ["map", "least / walls", *result.objects],
         [*rows, cover],
-        f"share of the saliency over share of the frame, with its 95 % interval; "
-        f"{result.mapped_states} states of {result.games} games",
+        f"share of the saliency over share of the frame, with its 95 % interval; least: of pacman, "
+        f"ghost and pellets; {result.mapped_states} states of {result.games} games",
     )
 
 

@@ -1,0 +1,253 @@
+"""Does an agent play, or repeat what it did in training?
+
+One page of numbers for any agent: how many different games it plays, what it loses when it is
+pushed off its path, whether it goes on as before when something irrelevant changes, and whether it
+takes what is put beside its way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from idqn.agent import Agent
+from idqn.config import EnvConfig
+from idqn.errors import UserError
+from idqn.evaluate import EVALUATION_SEED, random_policy
+from idqn.explain.edited_worlds import FOOD, IRRELEVANT
+from idqn.explain.intervals import (
+    UNKNOWN,
+    Number,
+    difference_of_means,
+    difference_of_shares,
+    mean_of,
+    share_of,
+)
+from idqn.explain.noticing import Stage
+from idqn.explain.progress import Progress, silent
+from idqn.explain.results import Result
+from idqn.explain.states import about
+from idqn.explain.verdict import Verdict, judge
+from idqn.explain.whole_games import STICKY, Player, WholeGames, whole_games
+
+RANDOM = "random"
+
+NUMBERS = (
+    "return",
+    "repeated returns",
+    "repeated games",
+    "repeated beginnings",
+    "lost: sticky",
+    "lost: random start",
+    "lost: irrelevant edit",
+    "same actions",
+    "same actions, unedited",
+    "divergence",
+    "reached",
+    "reached, unedited",
+    "gain",
+)
+COUNTS = (
+    "games",
+    "distinct returns",
+    "distinct games",
+    "distinct beginnings",
+    "sticky games",
+    "random starts",
+    "irrelevant edits",
+    "added food",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Memorization(Result):
+    kind: ClassVar[str] = "memorization"
+    policies: tuple[str, ...]
+    """This run, a random policy and, if there is one, the other run."""
+    numbers: dict[str, NDArray[np.float64]]
+    """Of `NUMBERS`, [policies, 3]: value and 95 % interval; NaN where it cannot be measured."""
+    counts: dict[str, NDArray[np.int64]]
+    """Of `COUNTS`, [policies]: what was played, and how much of it differed."""
+    verdicts: tuple[str, ...]
+    signs: tuple[dict[str, bool | None], ...]
+    """For each policy, what speaks for memorised play: yes, no, or nobody knows."""
+    starts: float
+    """Different beginnings to be expected of so many games."""
+    beginning_steps: int
+    random_start_steps: int
+    sticky_probability: float
+    irrelevant: str | None
+    """What was edited, and why that does not matter; None where nothing is known not to."""
+    same_steps: int
+    food_steps: int
+    """0 for games where nothing can be put to be eaten."""
+
+
+@dataclass(frozen=True)
+class Options:
+    episodes: int = 100
+    moments: int = 64
+    """At most so many for irrelevant edits, and so many for food."""
+    beginning_steps: int = 100
+    random_start_steps: int = 30
+    seed: int = EVALUATION_SEED
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "moments", "beginning_steps", "random_start_steps"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is {getattr(self, name)}; expected at least 1")
+
+
+def memorization(
+    agent: Agent,
+    episodes: int = 100,
+    other: Agent | None = None,
+    options: Options | None = None,
+    progress: Progress = silent,
+) -> Memorization:
+    """Beside a random policy and, if given, another agent of the same game."""
+    env = agent.config.env
+    chosen = dataclasses.replace(options or Options(), episodes=episodes)
+    players = {
+        agent.origin.run: Player(agent.act, env),
+        RANDOM: Player(random_policy(env, chosen.seed), env),
+    }
+    if other is not None:
+        if other.config.env.id != env.id:
+            raise UserError(
+                f"this agent plays {env.id} and the other one {other.config.env.id}; memorised "
+                "play is compared between agents of one game"
+            )
+        name = other.origin.run
+        players[name if name not in players else f"{name} (other)"] = Player(
+            other.act, other.config.env
+        )
+    measured = measure(players, chosen, progress)
+    rule, food = IRRELEVANT.get(env.id), FOOD.get(env.id)
+    return Memorization(
+        about(agent),
+        policies=tuple(players),
+        numbers={name: np.stack([m.numbers[name] for m in measured]) for name in NUMBERS},
+        counts={name: np.array([m.counts[name] for m in measured], np.int64) for name in COUNTS},
+        verdicts=tuple(m.verdict.text for m in measured),
+        signs=tuple(m.verdict.signs for m in measured),
+        starts=expected_starts(env, episodes),
+        beginning_steps=chosen.beginning_steps,
+        random_start_steps=chosen.random_start_steps,
+        sticky_probability=STICKY,
+        irrelevant=rule.reason if rule is not None else None,
+        same_steps=rule.steps if rule is not None else 0,
+        food_steps=food.steps if food is not None else 0,
+    )
+
+
+class Measured(NamedTuple):
+    numbers: dict[str, Number]
+    counts: dict[str, int]
+    verdict: Verdict
+
+
+def measure(
+    players: Mapping[str, Player], options: Options, progress: Progress = silent
+) -> list[Measured]:
+    """Of policies of any kind; the one named "random", if there is one, is the floor that losses
+    are held against."""
+    played = whole_games(
+        players,
+        options.episodes,
+        options.random_start_steps,
+        options.seed,
+        options.workers,
+        progress,
+    )
+    found = []
+    for name, player in players.items():
+        numbers: dict[str, Number] = dict.fromkeys(NUMBERS, UNKNOWN)
+        counts = dict.fromkeys(COUNTS, 0)
+        _count_games(numbers, counts, played[name], options)
+        _count_edits(numbers, counts, player, options, _named(progress, name))
+        found.append((numbers, counts))
+    floor = UNKNOWN
+    if RANDOM in players:
+        floor = found[list(players).index(RANDOM)][0]["return"]
+    return [
+        Measured(
+            numbers,
+            counts,
+            judge(numbers, counts, float(floor[0]), expected_starts(player.env, options.episodes)),
+        )
+        for (numbers, counts), player in zip(found, players.values(), strict=True)
+    ]
+
+
+def expected_starts(env: EnvConfig, episodes: int) -> float:
+    """Of so many games; Atari without sticky actions knows no luck but the number of no-ops."""
+    if not env.is_atari or env.sticky_probability > 0:
+        return float(episodes)
+    different = env.noop_max + 1
+    return float(different * (1 - (1 - 1 / different) ** episodes))
+
+
+def _count_games(
+    numbers: dict[str, Number], counts: dict[str, int], played: WholeGames, options: Options
+) -> None:
+    usual, sticky, pushed = played
+    numbers["return"] = mean_of(usual.returns)
+    counts["games"] = len(usual.returns)
+    beginnings = [actions[: options.beginning_steps] for actions in usual.actions]
+    for what, things in (
+        ("returns", usual.returns.tolist()),
+        ("games", [actions.tobytes() for actions in usual.actions]),
+        ("beginnings", [actions.tobytes() for actions in beginnings]),
+    ):
+        counts[f"distinct {what}"] = len(set(things))
+        numbers[f"repeated {what}"] = repeated(things)
+    counts["random starts"] = len(pushed.returns)
+    numbers["lost: random start"] = difference_of_means(usual.returns, pushed.returns)
+    if sticky is not None:
+        counts["sticky games"] = len(sticky.returns)
+        numbers["lost: sticky"] = difference_of_means(usual.returns, sticky.returns)
+
+
+def repeated(things: Sequence[object]) -> Number:
+    """The share of them that equal another one."""
+    return share_of(sum(things.count(thing) > 1 for thing in things), len(things))
+
+
+def _count_edits(
+    numbers: dict[str, Number],
+    counts: dict[str, int],
+    player: Player,
+    options: Options,
+    progress: Progress,
+) -> None:
+    irrelevant, food = IRRELEVANT.get(player.env.id), FOOD.get(player.env.id)
+    who = irrelevant or food
+    if who is None:
+        return
+    where = (player.policy, player.env, who.player, options.moments, options.seed, progress)
+    with Stage(*where) as stage:
+        if irrelevant is not None:
+            after = stage.after_irrelevant_edits(irrelevant)
+            counts["irrelevant edits"] = len(after.lost)
+            numbers["lost: irrelevant edit"] = mean_of(after.lost)
+            numbers["same actions"] = mean_of(after.same.mean(1))
+            numbers["same actions, unedited"] = mean_of(after.same_unedited.mean(1))
+            numbers["divergence"] = mean_of(after.divergence.astype(np.float64))
+        if food is not None:
+            fed = stage.after_added_food(food)
+            counts["added food"] = len(fed.reached)
+            with_it = share_of(int(fed.reached.sum()), len(fed.reached))
+            without = share_of(int(fed.reached_unedited.sum()), len(fed.reached))
+            numbers["reached"], numbers["reached, unedited"] = with_it, without
+            numbers["gain"] = difference_of_shares(with_it, without)
+
+
+def _named(progress: Progress, name: str) -> Progress:
+    return lambda doing, done, total: progress(f"{name}: {doing}", done, total)

@@ -1,0 +1,79 @@
+"""When play is called memorised: the rules, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from idqn.explain.intervals import Number
+
+MEMORISED, PLAYS, UNCLEAR = "memorised", "does not look memorised", "cannot be told"
+
+IGNORED_GAIN = 0.2  # food draws the agent no more often than this, by the interval's upper end
+UNMOVED_SHARE = 0.9  # of actions that stay the same after an irrelevant edit
+FEW_SHARE = 0.5  # of the different starts, that lead to different games
+LOST_SHARE = 0.5  # of the advantage over random play
+
+IGNORES, FEW_GAMES, FALLS = (
+    "ignores food beside its way",
+    "plays few different games",
+    "is lost off its path",
+)
+RULES = (
+    f"{IGNORES}: it comes at most {100 * IGNORED_GAIN:.0f} % of times more often to a cell for the "
+    f"food put there (upper end of the interval), and keeps to at least {100 * UNMOVED_SHARE:.0f} "
+    "% of its actions after an irrelevant edit, so that it is not just erratic",
+    f"{FEW_GAMES}: of the different starts, at most {100 * FEW_SHARE:.0f} % as many different "
+    "sequences of actions",
+    f"{FALLS}: sticky actions or random starts cost at least {100 * LOST_SHARE:.0f} % of its "
+    "advantage over random play, and the loss is certain (its interval is above 0)",
+    f"{MEMORISED}: the first, or both others",
+)
+
+
+class Verdict(NamedTuple):
+    text: str
+    signs: dict[str, bool | None]
+
+
+def judge(
+    numbers: Mapping[str, Number], counts: Mapping[str, int], floor: float, starts: float
+) -> Verdict:
+    """`floor` is a random policy's return, `starts` how many games could have begun differently."""
+    signs = {
+        IGNORES: _ignores_food(numbers),
+        FEW_GAMES: counts["distinct games"] <= FEW_SHARE * starts if starts >= 4 else None,
+        FALLS: _is_lost(numbers, floor),
+    }
+    ignores, few, falls = signs.values()
+    if ignores or (few and falls):
+        return Verdict(MEMORISED, signs)
+    food_is_open = ignores is None and not np.isnan(numbers["gain"][0])
+    path_is_open = None in (few, falls) and False not in (few, falls)
+    if food_is_open or (ignores is None and path_is_open):
+        return Verdict(UNCLEAR, signs)
+    return Verdict(PLAYS, signs)
+
+
+def _ignores_food(numbers: Mapping[str, Number]) -> bool | None:
+    """None where it was not measured, or an interval leaves it open."""
+    _, low, high = numbers["gain"]
+    same, _, same_high = numbers["same actions"]
+    if np.isnan(high) or np.isnan(same):
+        return None
+    if low > 0 and high > IGNORED_GAIN:
+        return False
+    if high <= IGNORED_GAIN and same >= UNMOVED_SHARE:
+        return True
+    return False if same_high < UNMOVED_SHARE else None
+
+
+def _is_lost(numbers: Mapping[str, Number], floor: float) -> bool | None:
+    advantage = numbers["return"][0] - floor
+    losses = [numbers[name] for name in ("lost: sticky", "lost: random start")]
+    known = [loss for loss in losses if not np.isnan(loss[0])]
+    if not known or not advantage > 0:
+        return None
+    return any(loss[0] >= LOST_SHARE * advantage and loss[1] > 0 for loss in known)
