@@ -215,6 +215,13 @@ def test_quick_agents_come_to_their_senses_in_time(agent: str) -> None:
         assert config.agent.epsilon_end == 0.05
 
 
+def test_a_quick_ensemble_has_one_torso() -> None:
+    """Members apart would be neither quick nor, with so few frames, any good."""
+    for name in ("paper", "quick"):
+        config = preset(name, "idqn/MiniPacman-v0", "ensemble")
+        assert config.agent.shared_torso == (name == "quick")
+
+
 def test_the_authors_had_a_ddqn() -> None:
     paper, authors = preset("paper", PONG, "ddqn"), preset("authors", PONG, "ddqn")
 

@@ -216,6 +216,7 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "eval": (commands.EvalOptions, commands.evaluate),
     "play": (commands.PlayOptions, commands.play),
     "explain": (commands.ExplainOptions, commands.explain),
+    "attack": (commands.AttackOptions, commands.attack),
     "config": (commands.ConfigOptions, commands.config),
     "runs": (commands.RunsOptions, commands.runs),
     "bench train": (bench.BenchTrainOptions, bench.bench_train),

@@ -139,6 +139,34 @@ class ExplainOptions:
 
 
 @dataclass(frozen=True)
+class AttackOptions:
+    """Edit a trained agent's own games: what does it not notice, and what breaks its play?"""
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run directory."""
+    recipe: Literal["extra-pellet", "inverted-triangle", "pixel-max"] | None = None
+    """Make one of the paper's examples."""
+    budget: int | None = None
+    """Look at so many edited states for what the agent is blind to, or breaks at."""
+    step: int | None = None
+    """Step of the game at which a recipe changes it; by default, where it fits best."""
+    horizon: int | None = None
+    """Steps to play on; by default, 3 seconds of the game, and 12 for the inverted triangle."""
+    baseline: bool = True
+    """Search the same architecture with random weights too, to compare with."""
+    checkpoint: str = "latest"
+    """latest, best, or a checkpoint's frames."""
+    device: str = "auto"
+    """cpu, cuda, cuda:N or auto."""
+    max_steps: int = 1_000
+    """Agent steps of each game at most."""
+    seed: int | None = None
+    """Seed of the games' starts."""
+    quiet: bool = False
+    """No progress."""
+
+
+@dataclass(frozen=True)
 class RunsOptions:
     """List run directories with progress and scores."""
 
@@ -317,6 +345,46 @@ def explain(options: ExplainOptions) -> int:
         page = write_page(run, about(agent), refusals)
     print(f"open {page}")
     return 2 if options.only and refusals else 0
+
+
+def attack(options: AttackOptions) -> int:
+    from idqn import console
+    from idqn.agent import load
+    from idqn.evaluate import EVALUATION_SEED
+    from idqn.explain import attack, search
+    from idqn.explain.results import Result
+    from idqn.report import write_page
+
+    if (options.recipe is None) == (options.budget is None):
+        raise UserError("attack takes either --recipe NAME or --budget N (`idqn attack --help`)")
+    if options.budget is not None and options.step is not None:
+        raise UserError("--step is for recipes; a search chooses its moments itself")
+    run = RunDir.open(options.run)
+    agent = load(run.path, options.checkpoint, options.device)
+    seed = EVALUATION_SEED if options.seed is None else options.seed
+    ahead, limit = options.horizon, options.max_steps
+    with console.Steps(options.quiet) as steps:
+        found: Result
+        if options.recipe is not None:
+            found = attack(
+                agent, options.recipe, options.step, seed, ahead, limit, progress=steps.show
+            )
+        else:
+            found = search(
+                agent,
+                options.budget or 0,
+                seed,
+                ahead,
+                max_steps=limit,
+                baseline=options.baseline,
+                progress=steps.show,
+            )
+        found.save(run)
+        steps.done(found.kind)
+        steps.show("drawing the page", 0, 1)
+        page = write_page(run, found.about)
+    print(f"open {page}")
+    return 0
 
 
 def runs(options: RunsOptions) -> int:

@@ -187,3 +187,16 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told.clear()
     perturb(agent, random_states(agent, 3), scale, lambda *news: told.append(news))
     assert told == [("perturbing states", done, 3) for done in (2, 3)]
+
+
+def test_a_gpu_does_not_round_small_differences_away() -> None:
+    agent = untrained("ddqn")
+    rounding: list[bool] = []
+
+    def look(*_: object) -> None:
+        rounding.append(torch.backends.cudnn.allow_tf32)
+
+    before = torch.backends.cudnn.allow_tf32
+    perturb(agent, random_states(agent), Scale.of(33, 33)._replace(rows=2, columns=2), look)
+    assert rounding == [False]
+    assert torch.backends.cudnn.allow_tf32 == before

@@ -29,7 +29,7 @@ from idqn.report import write_page
 from idqn.run_dir import RunDir
 from idqn.system import resolve_device, system_info
 
-_STATES_AT_ONCE = 4  # that saliency is measured with; the loop does the first of them
+_STATES_AT_ONCE = 8  # that saliency is measured with; the loop does the first of them
 
 
 class Work(NamedTuple):

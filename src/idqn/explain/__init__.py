@@ -8,18 +8,23 @@ found = idqn.explain.keys(agent, states)
 """
 
 from idqn.explain.agreement import Agreement, agreement
+from idqn.explain.attack import attack
 from idqn.explain.attention import Attention, attention
 from idqn.explain.comparison import Comparison, comparison
 from idqn.explain.embedding import Embedding, embedding
+from idqn.explain.extra_pellet import ExtraPellet
 from idqn.explain.faithfulness import Faithfulness, faithfulness
 from idqn.explain.film import Film, film
 from idqn.explain.ground_truth import GroundTruth, ground_truth
 from idqn.explain.interpolation import Interpolation, interpolation
+from idqn.explain.inverted_triangle import InvertedTriangle
 from idqn.explain.keys import Keys, keys
 from idqn.explain.memorization import Memorization, memorization
 from idqn.explain.performance import Performance, performance
+from idqn.explain.pixel_max import PixelMax
 from idqn.explain.results import About, Result
 from idqn.explain.saliency import Saliency, saliency, saliency_maps
+from idqn.explain.search import Search, search
 from idqn.explain.states import States, collect
 from idqn.explain.surgery import Surgery, surgery
 
@@ -29,18 +34,23 @@ __all__ = [
     "Attention",
     "Comparison",
     "Embedding",
+    "ExtraPellet",
     "Faithfulness",
     "Film",
     "GroundTruth",
     "Interpolation",
+    "InvertedTriangle",
     "Keys",
     "Memorization",
     "Performance",
+    "PixelMax",
     "Result",
     "Saliency",
+    "Search",
     "States",
     "Surgery",
     "agreement",
+    "attack",
     "attention",
     "collect",
     "comparison",
@@ -54,5 +64,6 @@ __all__ = [
     "performance",
     "saliency",
     "saliency_maps",
+    "search",
     "surgery",
 ]

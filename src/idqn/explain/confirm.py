@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from idqn.agent import Agent
 from idqn.envs.editing import Choice
@@ -20,16 +19,16 @@ _TOGETHER = 16  # games
 
 
 class Played(NamedTuple):
-    """After the edit has settled, for as long as the unedited game is compared."""
+    """After the edit has settled, until the horizon or the game's end."""
 
     steps: int
-    """How long that is."""
+    """How long the unedited game goes on."""
     kept: int
     """Steps for which the agent acts as in the unedited game."""
     reacting: float
     """Return of the agent in the edited world."""
     as_before: float
-    """Return there of the actions of the unedited game."""
+    """Return there of the actions of the unedited game; where that was over, the agent goes on."""
     unedited: float
     """Return of the unedited game."""
 
@@ -38,9 +37,10 @@ def play_edits(
     agent: Agent,
     games: Sequence[Trajectory],
     jobs: Sequence[tuple[Moment, Choice]],
+    horizon: int,
     progress: Progress = silent,
 ) -> list[Played]:
-    """One after another per environment, several at once per look of the agent."""
+    """Each edit twice: with the agent, and with the actions of the unedited game."""
     envs: list[Game] = [
         make_editable(agent.config.env) for _ in range(min(_TOGETHER, max(len(jobs), 1)))
     ]
@@ -49,12 +49,16 @@ def play_edits(
         found: list[Played] = []
         for first in range(0, len(jobs), len(envs)):
             some = jobs[first : first + len(envs)]
-            rollouts = [
-                _Rollout(env, games[moment.game], moment, edit, snapshots[moment])
-                for env, (moment, edit) in zip(envs, some, strict=False)
-            ]
-            _react(agent, rollouts)
-            found += [rollout.played() for rollout in rollouts]
+            pairs = list(zip(envs, some, strict=False))
+            both = []
+            for follows_plan in (False, True):
+                rollouts = [
+                    _Rollout(env, games[moment.game], moment, edit, snapshots[moment], follows_plan)
+                    for env, (moment, edit) in pairs
+                ]
+                _play(agent, rollouts, horizon)
+                both.append(rollouts)
+            found += [_compared(*pair) for pair in zip(*both, strict=True)]
             progress("playing edited games", len(found), len(jobs))
         return found
     finally:
@@ -76,47 +80,47 @@ def _snapshots(
 
 class _Rollout:
     def __init__(
-        self, env: Game, trajectory: Trajectory, moment: Moment, edit: Choice, snapshot: Any
+        self,
+        env: Game,
+        trajectory: Trajectory,
+        moment: Moment,
+        edit: Choice,
+        snapshot: Any,
+        follows_plan: bool,
     ) -> None:
         settled = moment.step + env.settle_steps
+        ahead = slice(settled, settled + moment.ahead)
         self.env = env
-        self.given = trajectory.actions[moment.step : settled].tolist()
-        self.before = trajectory.actions[settled : settled + moment.ahead].tolist()
-        self.unedited = float(trajectory.rewards[settled : settled + moment.ahead].sum())
-        self.edit, self.snapshot = edit, snapshot
+        self.before = trajectory.actions[ahead].tolist()
+        self.unedited = float(trajectory.rewards[ahead].sum())
+        self.plan = self.before if follows_plan else []
         self.actions: list[int] = []
         self.earned = 0.0
-        self.over = self._begin()
+        env.restore(snapshot)
+        env.apply(edit[0], **edit[1])
+        answer = env.settle(trajectory.actions[moment.step : settled].tolist())
+        self.over = answer.terminated or answer.truncated
 
     def step(self, action: int) -> None:
-        _, reward, terminated, truncated = self.env.step(action)
-        self.actions.append(action)
+        planned = len(self.actions) < len(self.plan)
+        self.actions.append(self.plan[len(self.actions)] if planned else action)
+        _, reward, terminated, truncated = self.env.step(self.actions[-1])
         self.earned += reward
-        self.over = terminated or truncated or len(self.actions) == len(self.before)
-
-    def played(self) -> Played:
-        """And the same with the actions of before."""
-        actions, reacting = self.actions, self.earned
-        parted = first_difference(actions, self.before)
-        self.actions, self.earned = [], 0.0
-        self.over = self._begin()
-        while not self.over:
-            self.step(self.before[len(self.actions)])
-        steps = len(self.before)
-        kept = steps if parted is None else parted
-        return Played(steps, kept, reacting, self.earned, self.unedited)
-
-    def _begin(self) -> bool:
-        self.env.restore(self.snapshot)
-        self.env.apply(self.edit[0], **self.edit[1])
-        settled = self.env.settle(self.given)
-        return settled.terminated or settled.truncated
+        self.over = terminated or truncated
 
 
-def _react(agent: Agent, rollouts: list[_Rollout]) -> None:
-    playing = [rollout for rollout in rollouts if not rollout.over]
-    while playing:
-        seen: NDArray[np.uint8] = np.stack([rollout.env.observation for rollout in playing])
+def _play(agent: Agent, rollouts: list[_Rollout], horizon: int) -> None:
+    for _ in range(horizon):
+        playing = [rollout for rollout in rollouts if not rollout.over]
+        if not playing:
+            return
+        seen = np.stack([rollout.env.observation for rollout in playing])
         for rollout, action in zip(playing, agent.act(seen), strict=True):
             rollout.step(int(action))
-        playing = [rollout for rollout in playing if not rollout.over]
+
+
+def _compared(reacting: _Rollout, as_before: _Rollout) -> Played:
+    steps = len(reacting.before)
+    parted = first_difference(reacting.actions, reacting.before)
+    kept = steps if parted is None else parted
+    return Played(steps, kept, reacting.earned, as_before.earned, reacting.unedited)

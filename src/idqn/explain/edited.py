@@ -29,7 +29,7 @@ class Moment(NamedTuple):
     game: int
     step: int
     ahead: int
-    """Steps that the game goes on after the edit has settled, and are compared."""
+    """Steps that the game goes on after the edit has settled, the horizon at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,18 +178,19 @@ class _Made:
 
 
 def _moments(games: tuple[Trajectory, ...], settle: int, horizon: int, count: int) -> list[Moment]:
-    """Spread evenly over all moments after which a game goes on for at least half the horizon."""
+    """Spread evenly over all moments whose next steps are known, be it that the game is over: to
+    leave out those before an end would favour the actions that were taken."""
     found = []
     for game, trajectory in enumerate(games):
         for step in range(len(trajectory) - settle):
             ahead = min(horizon, len(trajectory) - settle - step)
-            if 2 * ahead >= horizon:
+            if trajectory.finished or ahead == horizon:
                 found.append(Moment(game, step, ahead))
     if not found:
         longest = max(len(game) for game in games)
         raise UserError(
-            f"the agent's {len(games)} games are over after at most {longest} steps, too soon to "
-            f"compare {horizon} steps after an edit; lower --horizon"
+            f"of the agent's {len(games)} games, of {longest} steps at most, none goes on for "
+            f"{horizon} steps after an edit; lower --horizon, or raise --max-steps"
         )
     chosen = np.unique(np.linspace(0, len(found) - 1, min(count, len(found))).round().astype(int))
     return [found[i] for i in chosen]

@@ -135,7 +135,7 @@ IRRELEVANT: dict[str, Irrelevant] = {
 Venture, whatever can be edited is what the game is about."""
 
 FOOD: dict[str, Food] = {
-    ENV_ID: Food("pellet", "pacman", 15, lambda env: MAZE, _mini_pacman_cell),
+    ENV_ID: Food("pellet", "pacman", 20, lambda env: MAZE, _mini_pacman_cell),
     "ALE/MsPacman-v5": Food("pellet", "pacman", 50, _mspacman_maze, _mspacman_cell),
 }
 NEAREST, FURTHEST = 1, 3  # cells from the way, on foot
@@ -159,10 +159,10 @@ def _is_apart(rule: Irrelevant, places: Sequence[Box], way: Way) -> bool:
 
 
 def food_beside(env: Editable[Any, Any], rule: Food, way: Way, steps: int) -> list[Choice]:
-    """Food that may be added now, one to three cells beside the way of so many steps, and not on
-    it."""
-    ahead = way[: steps + 1]
-    distances = _distances(rule.maze(env), {rule.cell(box) for box in ahead})
+    """Food that may be added now: not on the way of so many steps, but a few cells beside the
+    first half of it, so that there is time to go there."""
+    ahead, first_half = way[: steps + 1], way[: steps // 2 + 1]
+    distances = _distances(rule.maze(env), {rule.cell(box) for box in first_half})
     return [
         (rule.edit, params)
         for params in env.choices(rule.edit)

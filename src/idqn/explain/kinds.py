@@ -12,6 +12,7 @@ from idqn.envs.mini_pacman import ENV_ID as MINI_PACMAN
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
 from idqn.explain.agreement import agreement
+from idqn.explain.attack import RECIPES, attack
 from idqn.explain.attention import attention
 from idqn.explain.comparison import comparison
 from idqn.explain.embedding import embedding
@@ -20,11 +21,13 @@ from idqn.explain.film import film
 from idqn.explain.ground_truth import ground_truth
 from idqn.explain.interpolation import interpolation
 from idqn.explain.keys import keys
+from idqn.explain.memorization import Options as MemorizationOptions
 from idqn.explain.memorization import memorization
 from idqn.explain.performance import performance
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
 from idqn.explain.saliency import saliency
+from idqn.explain.search import BUDGET, search
 from idqn.explain.states import States, collect
 from idqn.explain.surgery import surgery
 from idqn.run_dir import RunDir
@@ -92,7 +95,16 @@ KINDS: dict[str, Explain] = {
     "ground-truth": lambda s: ground_truth(s.agent, progress=s.progress),
     "comparison": lambda s: _comparison(s),
     "film": lambda s: film(s.agent, s.states, s.settings.film_steps, progress=s.progress),
-    "memorization": lambda s: memorization(s.agent, other=s.other, progress=s.progress),
+    "memorization": lambda s: memorization(
+        s.agent,
+        other=s.other,
+        options=MemorizationOptions(seed=s.settings.seed),
+        progress=s.progress,
+    ),
+    "extra-pellet": lambda s: _attack(s, "extra-pellet"),
+    "inverted-triangle": lambda s: _attack(s, "inverted-triangle"),
+    "pixel-max": lambda s: _attack(s, "pixel-max"),
+    "search": lambda s: search(s.agent, BUDGET, s.settings.seed, progress=s.progress),
     "surgery": lambda s: surgery(s.agent, s.states, seed=s.settings.seed, progress=s.progress),
 }
 
@@ -105,8 +117,21 @@ def _comparison(subject: Subject) -> Result:
     return comparison(subject.agent, other, own, its, subject.progress)
 
 
-ON_REQUEST = frozenset({"memorization", "surgery", "attack", "search"})
-"""They play for minutes."""
+def _attack(subject: Subject, recipe: str) -> Result:
+    states = subject.states if recipe == "pixel-max" else None
+    s = subject.settings
+    return attack(
+        subject.agent,
+        recipe,
+        seed=s.seed,
+        max_steps=s.max_steps,
+        states=states,
+        progress=subject.progress,
+    )
+
+
+ON_REQUEST = frozenset({"memorization", "surgery", "search", *RECIPES})
+"""They play for minutes, or are for one game."""
 
 
 def usual(subject: Subject) -> tuple[str, ...]:

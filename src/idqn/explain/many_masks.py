@@ -48,9 +48,10 @@ def say_under_masks(network: QNetwork, states: Tensor, changes: Tensor, masks: M
     for some in torch.split(torch.arange(len(masks.down)), at_once):
         features = torch.cat([_features(layers, plain, *first(r)) for r in some.tolist()], 1)
         out = network.head(_embedding(network, features.flatten(0, 1)))
-        parts = (out.q, getattr(out, "head_q", None))
-        shape = features.shape[:2]
-        said.append(Said(*(None if p is None else p.view(*shape, *p.shape[1:]) for p in parts)))
+        head_q: Tensor | None = getattr(out, "head_q", None)
+        if head_q is not None:
+            head_q = head_q.view(*features.shape[:2], *head_q.shape[1:])
+        said.append(Said(out.q.view(*features.shape[:2], -1), head_q))
     return joined(said, 1)
 
 

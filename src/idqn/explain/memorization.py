@@ -91,7 +91,7 @@ class Memorization(Result):
 @dataclass(frozen=True)
 class Options:
     episodes: int = 100
-    moments: int = 64
+    moments: int = 48
     """At most so many for irrelevant edits, and so many for food."""
     beginning_steps: int = 100
     random_start_steps: int = 30
@@ -173,15 +173,17 @@ def measure(
         _count_games(numbers, counts, played[name], options)
         _count_edits(numbers, counts, player, options, _named(progress, name))
         found.append((numbers, counts))
-    floor = UNKNOWN
+    random_return, random_returns = float("nan"), 0
     if RANDOM in players:
-        floor = found[list(players).index(RANDOM)][0]["return"]
+        numbers, counts = found[list(players).index(RANDOM)]
+        random_return, random_returns = float(numbers["return"][0]), counts["distinct returns"]
+
+    def verdict(numbers: dict[str, Number], counts: dict[str, int], env: EnvConfig) -> Verdict:
+        starts = expected_starts(env, options.episodes)
+        return judge(numbers, counts, starts, random_return, random_returns)
+
     return [
-        Measured(
-            numbers,
-            counts,
-            judge(numbers, counts, float(floor[0]), expected_starts(player.env, options.episodes)),
-        )
+        Measured(numbers, counts, verdict(numbers, counts, player.env))
         for (numbers, counts), player in zip(found, players.values(), strict=True)
     ]
 

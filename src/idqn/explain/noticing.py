@@ -37,7 +37,7 @@ from idqn.explain.progress import Progress, silent
 
 GAMES = 24  # as many environments at once
 MAX_STEPS = 1_500  # of an original game
-REST_STEPS = 400  # over which returns after an edit are compared
+REST_STEPS = 300  # over which returns after an edit are compared
 _TRIES = 4  # moments looked at, for each that is wanted
 
 Candidates = Callable[[Editable[Any, Any], Way], list[Choice]]

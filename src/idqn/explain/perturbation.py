@@ -23,7 +23,7 @@ from idqn.look import Look
 from idqn.networks import members
 
 _REACH = 4.0  # sigmas
-_PIXELS_AT_ONCE = {"cpu": 2**20, "cuda": 2**24}  # of a row of masks: a cache's worth, or a GPU's
+_PIXELS_AT_ONCE = {"cpu": 2**21, "cuda": 2**24}  # of a row of masks: a cache's worth, or a GPU's
 
 
 class Scale(NamedTuple):

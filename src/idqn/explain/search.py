@@ -4,6 +4,7 @@ that break its play; proved by playing on, beside random edits of the same size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +24,7 @@ from idqn.explain.states import about
 from idqn.explain.twins import Game, seconds_ahead, walk
 from idqn.networks import build_network, members
 
+BUDGET = 2_000  # edited states, where nobody says how many
 UNMOVED = 0.05  # what the agent says differs by no more than this, where it is blind
 BLIND, BROKEN = "blind", "broken"
 MODES = (BLIND, BROKEN)
@@ -67,7 +69,7 @@ class Search(Result):
 
 def search(
     agent: Agent,
-    budget: int,
+    budget: int = BUDGET,
     seed: int = EVALUATION_SEED,
     horizon: int | None = None,
     games: int = 8,
@@ -252,7 +254,7 @@ def _find(agent: Agent, env: Game, options: _Options, progress: Progress) -> _Fi
     jobs = [
         (scored.moments[scored.moment[i]], scored.edits[i]) for each in picks.values() for i in each
     ]
-    played = iter(play_edits(agent, scored.games, jobs, progress))
+    played = iter(play_edits(agent, scored.games, jobs, options.ahead, progress))
     by_group = {group: [next(played) for _ in each] for group, each in picks.items()}
     return _Findings(scored, vulnerable, picks, by_group)
 
@@ -295,10 +297,9 @@ def _told(agent: Agent, found: _Findings, mode: str, i: int) -> dict[str, Any]:
     scored, group = found.scored, _best(mode)
     number, played = int(found.picks[group][i]), found.played[group][i]
     moment, (name, params) = scored.moments[scored.moment[number]], scored.edits[number]
-    given = ", ".join(f"{key} {value}" for key, value in params.items() if value is not None)
     return {
         "mode": mode,
-        "edit": f"{name}: {given}",
+        "edit": _words(name, params),
         "game": moment.game,
         "step": moment.step,
         "ahead": moment.ahead,
@@ -309,3 +310,10 @@ def _told(agent: Agent, found: _Findings, mode: str, i: int) -> dict[str, Any]:
         "action": agent.action_names[scored.action[number]],
         **played._asdict(),
     }
+
+
+def _words(name: str, params: Mapping[str, Any]) -> str:
+    """An edit as a person says it: "pellet off, row 3, col 4"."""
+    switch = {True: " on", False: " off"}.get(params.get("on", ""), "")
+    rest = [f"{key} {value}" for key, value in params.items() if key != "on" and value is not None]
+    return ", ".join([f"{name}{switch}", *rest])

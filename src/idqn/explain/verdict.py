@@ -13,7 +13,7 @@ MEMORISED, PLAYS, UNCLEAR = "memorised", "does not look memorised", "cannot be t
 
 IGNORED_GAIN = 0.2  # food draws the agent no more often than this, by the interval's upper end
 UNMOVED_SHARE = 0.9  # of actions that stay the same after an irrelevant edit
-FEW_SHARE = 0.5  # of the different starts, that lead to different games
+FEW_SHARE = 0.5  # different games or returns for each different start
 LOST_SHARE = 0.5  # of the advantage over random play
 
 IGNORES, FEW_GAMES, FALLS = (
@@ -25,8 +25,8 @@ RULES = (
     f"{IGNORES}: it comes at most {100 * IGNORED_GAIN:.0f} % of times more often to a cell for the "
     f"food put there (upper end of the interval), and keeps to at least {100 * UNMOVED_SHARE:.0f} "
     "% of its actions after an irrelevant edit, so that it is not just erratic",
-    f"{FEW_GAMES}: of the different starts, at most {100 * FEW_SHARE:.0f} % as many different "
-    "sequences of actions",
+    f"{FEW_GAMES}: at most {100 * FEW_SHARE:.0f} % as many different sequences of actions as there "
+    "are different starts; or as many different returns, and half as many as random play has",
     f"{FALLS}: sticky actions or random starts cost at least {100 * LOST_SHARE:.0f} % of its "
     "advantage over random play, and the loss is certain (its interval is above 0)",
     f"{MEMORISED}: the first, or both others",
@@ -39,13 +39,18 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    numbers: Mapping[str, Number], counts: Mapping[str, int], floor: float, starts: float
+    numbers: Mapping[str, Number],
+    counts: Mapping[str, int],
+    starts: float,
+    random_return: float,
+    random_returns: int,
 ) -> Verdict:
-    """`floor` is a random policy's return, `starts` how many games could have begun differently."""
+    """`starts` is how many games could have begun differently; a random policy has a mean return
+    (NaN: nobody knows) and so many different ones."""
     signs = {
         IGNORES: _ignores_food(numbers),
-        FEW_GAMES: counts["distinct games"] <= FEW_SHARE * starts if starts >= 4 else None,
-        FALLS: _is_lost(numbers, floor),
+        FEW_GAMES: _plays_few(counts, starts, random_returns),
+        FALLS: _is_lost(numbers, random_return),
     }
     ignores, few, falls = signs.values()
     if ignores or (few and falls):
@@ -70,8 +75,17 @@ def _ignores_food(numbers: Mapping[str, Number]) -> bool | None:
     return False if same_high < UNMOVED_SHARE else None
 
 
-def _is_lost(numbers: Mapping[str, Number], floor: float) -> bool | None:
-    advantage = numbers["return"][0] - floor
+def _plays_few(counts: Mapping[str, int], starts: float, random_returns: int) -> bool | None:
+    """Sequences of actions differ by how long a game takes to begin, if by nothing else; so returns
+    count as well, where random play shows that there are many."""
+    if starts < 4:
+        return None
+    few_games = counts["distinct games"] <= FEW_SHARE * starts
+    return few_games or counts["distinct returns"] <= FEW_SHARE * min(starts, random_returns)
+
+
+def _is_lost(numbers: Mapping[str, Number], random_return: float) -> bool | None:
+    advantage = numbers["return"][0] - random_return
     losses = [numbers[name] for name in ("lost: sticky", "lost: random start")]
     known = [loss for loss in losses if not np.isnan(loss[0])]
     if not known or not advantage > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,26 @@ _PAGE, _CARD, _INK, _SOFT = (19, 21, 25), (40, 44, 53), (232, 230, 225), (163, 1
 _CELL, _CHOSEN = (106, 168, 247), (255, 148, 96)
 
 
-def write_film(film: Film, path: Path) -> None:
-    """An mp4 at the speed of the game."""
+def write_film(film: Film, path: Path, beside: Film | None = None) -> None:
+    """An mp4 at the speed of the game; of two games side by side, the shorter waits at its end."""
     import imageio.v2 as imageio
 
     path.parent.mkdir(parents=True, exist_ok=True)
     options: dict[str, Any] = {"macro_block_size": 1, "output_params": ["-movflags", "+faststart"]}
+    drawn = frames(film) if beside is None else _side_by_side(film, beside)
     writer: Any
     with imageio.get_writer(path, fps=film.steps_per_second, **options) as writer:
-        for frame in frames(film):
+        for frame in drawn:
             writer.append_data(frame)
+
+
+def _side_by_side(film: Film, other: Film) -> Iterator[NDArray[np.uint8]]:
+    one = two = None
+    for first, second in zip_longest(frames(film), frames(other)):
+        one, two = one if first is None else first, two if second is None else second
+        assert one is not None
+        assert two is not None
+        yield np.concatenate([one, two], 1)
 
 
 def frames(film: Film) -> Iterator[NDArray[np.uint8]]:

@@ -23,7 +23,7 @@ def forest(
     is drawn, or has these ends, which are written below."""
     low, high = scale(effects) if ends is None else ends
     span = high - low or 1.0
-    left, room, row = 12 + room_for([e.name for e in effects]), 260, 22
+    left, room, row = 12 + room_for([e.name for e in effects]), 190, 22
     right = 14 + room_for([_told(e) for e in effects])
     width = left + max(room + right, room_for([across]))
     height = row * len(effects) + 40

@@ -9,15 +9,19 @@ from idqn.explain.agreement import Agreement
 from idqn.explain.attention import Attention
 from idqn.explain.comparison import Comparison
 from idqn.explain.embedding import Embedding
+from idqn.explain.extra_pellet import ExtraPellet
 from idqn.explain.faithfulness import Faithfulness
 from idqn.explain.film import Film
 from idqn.explain.ground_truth import GroundTruth
 from idqn.explain.interpolation import Interpolation
+from idqn.explain.inverted_triangle import InvertedTriangle
 from idqn.explain.keys import Keys
 from idqn.explain.memorization import Memorization
 from idqn.explain.performance import Performance
+from idqn.explain.pixel_max import PixelMax
 from idqn.explain.results import Result
 from idqn.explain.saliency import Saliency
+from idqn.explain.search import Search
 from idqn.explain.surgery import Surgery
 from idqn.report.figures import (
     agreement,
@@ -31,8 +35,11 @@ from idqn.report.figures import (
     keys,
     memorization,
     performance,
+    pixel_max,
     saliency,
+    search,
     surgery,
+    twins,
 )
 from idqn.report.section import Section
 
@@ -55,5 +62,9 @@ FIGURES: tuple[Figure, ...] = (
     Figure(Comparison, comparison.section),
     Figure(Film, film.section),
     Figure(Memorization, memorization.section),
+    Figure(ExtraPellet, twins.pellet_section),
+    Figure(InvertedTriangle, twins.triangle_section),
+    Figure(PixelMax, pixel_max.section),
+    Figure(Search, search.section),
     Figure(Surgery, surgery.section),
 )

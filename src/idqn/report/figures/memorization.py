@@ -151,8 +151,9 @@ def _food(result: Memorization) -> str:
         ["more often with it", *_row(result, "gain", percent=True)],
     ]
     told = (
-        f"A pellet is put one to three cells beside the way of the next {result.food_steps} steps. "
-        "Does the player come to that cell within them, with the pellet and without?"
+        f"A pellet is put one to three cells beside the way of the next {result.food_steps // 2} "
+        f"steps. Does the player come to that cell within {result.food_steps} steps, with the "
+        "pellet and without?"
     )
     if not items:
         return f"<p class='reading'>{told} At no moment could one be put there.</p>"
