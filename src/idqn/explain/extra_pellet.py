@@ -51,7 +51,7 @@ class ExtraPellet(Twins):
     passed: int
     """Steps after the change at which the unchanged game comes so near."""
     horizon: int
-    """Steps within which the unchanged game does not visit the cell."""
+    """Steps within which the way comes near; it does not visit the cell for twice as long."""
     nearest: int
     """Cells from the pellet to where the agent came, within the horizon, with the pellet there."""
     eaten: int | None
@@ -128,9 +128,11 @@ class _Moment(NamedTuple):
 
 def _choose(env: Game, trajectory: Trajectory, step: int | None, ahead: int) -> _Place:
     game = [_seen(env) for _ in walk(env, trajectory)]
-    steps = range(len(game)) if step is None else [step]
+    env.step(int(trajectory.actions[-1]))
+    game.append(_seen(env))  # where it ends, it has been too
+    steps = range(len(trajectory)) if step is None else [step]
     found = [place for at in steps for place in _beside(game, at, env.settle_steps, ahead)]
-    middle = len(game) / 2
+    middle = len(trajectory) / 2
     found.sort(key=lambda p: (p.distance, abs(p.step - middle), p.passed, p.cell))
     for place in found:
         for _ in walk(env, trajectory, [place.step]):
@@ -139,15 +141,15 @@ def _choose(env: Game, trajectory: Trajectory, step: int | None, ahead: int) -> 
     where = "at any step" if step is None else f"at step {step}"
     raise UserError(
         f"no pellet can be put back {where} of this game: each cell that was eaten empty is more "
-        f"than {FARTHEST} cells from the agent's way, or it comes there itself within {ahead} "
-        f"steps; choose another --step or --seed"
+        f"than {FARTHEST} cells from the agent's way, or it comes there itself within "
+        f"{2 * ahead} steps; choose another --step or --seed"
     )
 
 
 def _beside(game: list[_Moment], step: int, settle: int, ahead: int) -> Iterator[_Place]:
     """Empty cells beside the way ahead, which the way itself does not visit."""
     now = game[step]
-    visited = {moment.pacman for moment in game[step : step + settle + ahead]}
+    visited = {moment.pacman for moment in game[step : step + settle + 2 * ahead]}
     way = [moment.pacman for moment in game[step + settle : step + settle + ahead]]
     for cell in now.open_cells - now.pellets - visited:
         away = _distances(now.open_cells, cell)

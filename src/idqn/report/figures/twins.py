@@ -165,7 +165,7 @@ def _triangle_finding(
         )
         stands = f", firing from {side} in the median"
     return (
-        f"Of the inverted triangle it clears {went[COUNTERFACTUAL]} ships, {size} of the "
+        f"Of the inverted triangle it clears {_ships(went[COUNTERFACTUAL])}, {size} of the "
         f"formation from training ({went[FACTUAL]}){stands}."
     )
 
@@ -198,6 +198,10 @@ def _middle_half(places: NDArray[np.int64]) -> str:
 def _names(result: Twins) -> list[str]:
     nothing = result.changes[FACTUAL] == "nothing"
     return ["as it was" if nothing else result.changes[FACTUAL], result.changes[COUNTERFACTUAL]]
+
+
+def _ships(count: int) -> str:
+    return f"{count} ship" + ("" if count == 1 else "s")
 
 
 def _cells(count: int) -> str:

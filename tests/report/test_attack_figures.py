@@ -1,0 +1,168 @@
+"""Adversarial states on the page."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from idqn.explain import search
+from idqn.explain.extra_pellet import ExtraPellet, extra_pellet
+from idqn.explain.inverted_triangle import InvertedTriangle, inverted_triangle
+from idqn.explain.pixel_max import PixelMax, pixel_max
+from idqn.explain.search import Search
+from idqn.explain.states import collect
+from idqn.explain.twins import COUNTERFACTUAL, FACTUAL
+from idqn.report.figures import pixel_max as maximum_figure
+from idqn.report.figures import search as search_figure
+from idqn.report.figures.twins import pellet_section, triangle_section
+from idqn.report.page import render
+from tests.explain.scripted import round_and_round, scripted
+from tests.explain.untrained import untrained
+
+
+@cache
+def pellet() -> ExtraPellet:
+    return extra_pellet(scripted(round_and_round), seed=1, horizon=4, max_steps=80)
+
+
+@cache
+def triangle() -> InvertedTriangle:
+    return inverted_triangle(
+        untrained("ddqn", env="ALE/SpaceInvaders-v5"), 30, horizon=3, max_steps=40
+    )
+
+
+@cache
+def maximum() -> PixelMax:
+    agent = untrained()
+    states = collect(agent, 2, 12)
+    mixed = dataclasses.replace(states, action=np.arange(len(states)) % 4)
+    return pixel_max(agent, mixed, groups=6, mapped=2)
+
+
+@cache
+def found() -> Search:
+    return search(untrained(), 80, horizon=4, games=4, max_steps=30, confirmed=5)
+
+
+def test_the_player_gets_both_games() -> None:
+    result = pellet()
+    drawn = pellet_section(result)
+    json.dumps(drawn.data, allow_nan=False)
+    assert drawn.data["names"][0] == "as it was"
+    for side, data in zip((FACTUAL, COUNTERFACTUAL), drawn.data["sides"], strict=True):
+        film = result.film(side)
+        assert data["action"] == film.action.tolist()
+        assert len(base64.b64decode(data["saliency"])) == film.saliency.size
+        assert film.attention is not None
+        assert len(base64.b64decode(data["attention"])) == film.attention.size
+    assert drawn.data["boxes"] == (result.boxes / 2).tolist()  # 264 pixels are shown as 132
+    assert drawn.files["extra-pellet.mp4"][4:8] == b"ftyp"
+    page = render(result.about, [drawn], {})
+    assert 'id="data-extra-pellet"' in page
+    assert "Two games from one moment" in page
+
+
+def test_what_became_of_the_pellet_is_told() -> None:
+    never = dataclasses.replace(pellet(), distance=2, eaten=None, first_action=None)
+    assert pellet_section(never).finding == (
+        "With a pellet put back 2 cells beside its way, it acts to the end exactly as it does "
+        "without it, and never eats the pellet."
+    )
+    soon = dataclasses.replace(pellet(), distance=1, eaten=5, first_action=3)
+    assert pellet_section(soon).finding == (
+        "With a pellet put back 1 cell beside its way, it acts otherwise from step 3 on; it eats "
+        "the pellet after 5 steps, within the film."
+    )
+    late = dataclasses.replace(soon, eaten=50, first_action=None)
+    assert "only long after it has passed, where its game leads anyway" in (
+        pellet_section(late).finding
+    )
+
+
+def test_the_triangles_are_counted() -> None:
+    ships = {FACTUAL: np.array([20, 19, 18]), COUNTERFACTUAL: np.array([19, 19, 18])}
+    fires = {side: np.array([True, True]) for side in ships}
+    cannon = {FACTUAL: np.array([40, 40, 40]), COUNTERFACTUAL: np.array([70, 70, 40])}
+    result = dataclasses.replace(triangle(), ships=ships, fires=fires, cannon=cannon)
+    drawn = triangle_section(result)
+    json.dumps(drawn.data, allow_nan=False)
+    assert drawn.data["values"] is None
+    assert drawn.finding == (
+        "Of the inverted triangle it clears 1 ship, a smaller share than of the formation from "
+        "training (2), firing from 30 pixels further right in the median."
+    )
+    silent = {side: np.zeros(2, np.bool_) for side in ships}
+    assert "firing" not in triangle_section(dataclasses.replace(result, fires=silent)).finding
+
+
+def test_the_maximum_is_beside_chance() -> None:
+    result = maximum()
+    drawn = maximum_figure.section(result)
+    assert drawn.html.count("<img") == 2 * len(result.step) + 1
+    assert "all 4 actions among the 4 best of the maximum" in drawn.html
+    assert "20.0 %" in drawn.html  # 4 of 5 actions: 4! / (5 · 4 · 3 · 2)
+    best = dataclasses.replace(result, ranks=np.tile(np.arange(4), (60, 1)), groups=60)
+    finding = maximum_figure.section(best).finding
+    assert "its 4 best in 100 % of 60 groups, more often than by chance" in finding
+    never = dataclasses.replace(best, ranks=np.tile(np.arange(1, 5), (60, 1)))
+    assert "no more often than by chance" in maximum_figure.section(never).finding
+    flat = dataclasses.replace(result, correlation=np.full((2, 4, 4), np.nan))
+    assert "saliency maps there" not in maximum_figure.section(flat).finding
+
+
+def with_outcomes(mode: str, candidates: list[bool], control: list[bool], which: int) -> Search:
+    result = found()
+    outcomes, gains, kept = dict(result.outcomes), dict(result.gains), dict(result.kept)
+    for group, hits in (("candidates", candidates), ("control", control)):
+        name = f"idqn, {mode} {group}"
+        outcomes[name] = np.zeros((len(hits), 3), np.bool_)
+        outcomes[name][:, which] = hits
+        gains[name] = kept[name] = np.zeros(len(hits))
+    return dataclasses.replace(result, outcomes=outcomes, gains=gains, kept=kept)
+
+
+def test_candidates_are_compared_with_the_control() -> None:
+    better = with_outcomes("blind", [True] * 20, [True] * 5 + [False] * 15, 0)
+    drawn = search_figure.section(better)
+    assert "Of 20 edits that should leave it blind, 100 % do, more than random edits (25 %)" in (
+        drawn.finding
+    )
+    assert "95 % interval" in drawn.html
+    same = with_outcomes("blind", [True, False], [True, False], 0)
+    assert "50 % do, no more often than random edits (50 %)" in search_figure.section(same).finding
+    none = with_outcomes("broken", [], [], 2)
+    drawn = search_figure.section(none)
+    assert "The search found no edit that should break its play." in drawn.finding
+
+
+def test_a_search_is_drawn_with_and_without_a_twin() -> None:
+    result = found()
+    drawn = search_figure.section(result)
+    assert "random weights" in drawn.html
+    assert drawn.html.count("<img") == 2 * len(result.examples)
+    assert "nan" not in drawn.html.lower()
+    alone = search(untrained("ddqn"), 20, horizon=3, games=2, max_steps=20, baseline=False)
+    drawn = search_figure.section(alone)
+    assert "random weights" not in drawn.html + drawn.finding
+    refused = dataclasses.replace(alone, baseline_refusal="<too short>")
+    assert "&lt;too short&gt;" in search_figure.section(refused).html
+
+
+@pytest.mark.parametrize("kind", ["pellet", "triangle", "maximum", "search"])
+def test_sections_have_all_that_readers_need(kind: str) -> None:
+    drawn = {
+        "pellet": lambda: pellet_section(pellet()),
+        "triangle": lambda: triangle_section(triangle()),
+        "maximum": lambda: maximum_figure.section(maximum()),
+        "search": lambda: search_figure.section(found()),
+    }[kind]()
+    assert drawn.title
+    assert drawn.reading.endswith(".")
+    assert drawn.caveat.endswith(".")
+    assert drawn.finding.endswith(".")
