@@ -185,6 +185,7 @@ NAN = (math.nan,) * 3
         ({"gain": (0.0, -0.1, 0.1)}, 20, MEMORISED),
         ({"gain": (0.0, -0.1, 0.1), "same_actions": (0.4, 0.3, 0.5)}, 20, PLAYS),  # erratic
         ({"gain": (0.0, -0.1, 0.1), "same_actions": (0.88, 0.8, 0.95)}, 20, UNCLEAR),
+        ({"gain": (0.0, -0.1, 0.1), "same_actions": (0.91, 0.86, 0.95)}, 20, UNCLEAR),
         ({"gain": (0.1, -0.2, 0.4)}, 20, UNCLEAR),
         ({"gain": NAN}, 20, PLAYS),
         ({"gain": NAN}, 5, PLAYS),  # few games, but it does as well off its path

@@ -12,7 +12,7 @@ from idqn.explain.intervals import Number
 MEMORISED, PLAYS, UNCLEAR = "memorised", "does not look memorised", "cannot be told"
 
 IGNORED_GAIN = 0.2  # food draws the agent no more often than this, by the interval's upper end
-UNMOVED_SHARE = 0.9  # of actions that stay the same after an irrelevant edit
+UNMOVED_SHARE = 0.9  # of actions that stay the same after an irrelevant edit, by the lower end
 FEW_SHARE = 0.5  # different games or returns for each different start
 LOST_SHARE = 0.5  # of the advantage over random play
 
@@ -24,7 +24,7 @@ IGNORES, FEW_GAMES, FALLS = (
 RULES = (
     f"{IGNORES}: it comes at most {100 * IGNORED_GAIN:.0f} % of times more often to a cell for the "
     f"food put there (upper end of the interval), and keeps to at least {100 * UNMOVED_SHARE:.0f} "
-    "% of its actions after an irrelevant edit, so that it is not just erratic",
+    "% of its actions after an irrelevant edit (lower end), so that it is not just erratic",
     f"{FEW_GAMES}: at most {100 * FEW_SHARE:.0f} % as many different sequences of actions as there "
     "are different starts; or as many different returns, and half as many as random play has",
     f"{FALLS}: sticky actions or random starts cost at least {100 * LOST_SHARE:.0f} % of its "
@@ -65,12 +65,12 @@ def judge(
 def _ignores_food(numbers: Mapping[str, Number]) -> bool | None:
     """None where it was not measured, or an interval leaves it open."""
     _, low, high = numbers["gain"]
-    same, _, same_high = numbers["same actions"]
-    if np.isnan(high) or np.isnan(same):
+    _, same_low, same_high = numbers["same actions"]
+    if np.isnan(high) or np.isnan(same_low):
         return None
     if low > 0 and high > IGNORED_GAIN:
         return False
-    if high <= IGNORED_GAIN and same >= UNMOVED_SHARE:
+    if high <= IGNORED_GAIN and same_low >= UNMOVED_SHARE:
         return True
     return False if same_high < UNMOVED_SHARE else None
 

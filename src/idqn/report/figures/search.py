@@ -231,7 +231,7 @@ def _finding(result: Search) -> str:
     reacting = ""
     if np.isfinite(mean):
         verdict = (
-            "pays" if low > 0 else "costs it" if high < 0 else "neither clearly pays nor costs"
+            "pays" if low > 0 else "costs it" if high < 0 else "neither clearly pays nor costs it"
         )
         reacting = f" Its reaction to random edits {verdict} ({number(mean)} on average)."
     return " ".join(said) + reacting + _beside_twin(result)
@@ -249,7 +249,10 @@ def _compared(result: Search, own: str, mode: str) -> str:
     against = "with no control to compare"
     if len(control):
         apart = difference_of_shares(one, other)
-        against = "no more often than random edits" if apart[1] <= 0 else "more than random edits"
+        against = "no more often than random edits"
+        if apart[0] > 0:
+            clearly = "" if apart[1] > 0 else "though not clearly "
+            against = f"{clearly}more than random edits"
         against += f" ({100 * other[0]:.0f} %)"
     return (
         f"Of {_many(len(candidates), 'edit')} that should {what}, {100 * one[0]:.0f} % do, "

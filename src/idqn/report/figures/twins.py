@@ -73,7 +73,7 @@ def triangle_section(result: InvertedTriangle) -> Section:
         result,
         "The triangle, inverted",
         "Two formations at the same moment of one of its own games, with the same luck: on the "
-        "left the one that the paper's agent met in training, on the right its mirror image. An "
+        "left the one that the paper's agent met in training, on the right the inverted one. An "
         "agent that aims would clear either.",
         "The two formations are as the paper's text and picture have them, with "
         f"{result.ships[FACTUAL][0]} and {result.ships[COUNTERFACTUAL][0]} ships; this agent's "
