@@ -142,7 +142,7 @@ def test_agents_without_keys_are_refused_before_they_play(
         raise AssertionError("it plays")
 
     monkeypatch.setattr(type(agent), "make_env", refuse)
-    with pytest.raises(UserError, match=f"this is a {name} agent: it has no keys; only idqn"):
+    with pytest.raises(UserError, match=f"{name} agent: it has no keys; only idqn"):
         explain_attention(agent)
 
 

@@ -42,7 +42,7 @@ def test_what_is_the_same_everywhere_resembles_nothing() -> None:
     ],
 )
 def test_depths_draw_ever_more(name: str, expected: list[str]) -> None:
-    agent = untrained(name)
+    agent = untrained(name, agent__shared_torso=False)
     before = {key: weight.clone() for key, weight in agent.network.named_parameters()}
     steps = list(redrawn(agent, seed=7))
     assert [step.depth for step in steps] == expected
