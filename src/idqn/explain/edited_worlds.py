@@ -14,9 +14,9 @@ from idqn.envs.editing import Choice, Editable
 from idqn.envs.edits import Box, Params
 from idqn.envs.games import mspacman
 from idqn.envs.games.mspacman_mazes import MAZES
-from idqn.envs.mini_pacman import CELL_PIXELS, ENV_ID, MAZE, RENDER_SCALE
+from idqn.envs.mini_pacman import CELL_PIXELS, ENV_ID, MAZE, RENDER_SCALE, Cell
+from idqn.explain.mazes import distances, open_cells
 
-Cell = tuple[int, int]
 Way = Sequence[Box]
 """Where the player is, step by step."""
 
@@ -162,12 +162,13 @@ def food_beside(env: Editable[Any, Any], rule: Food, way: Way, steps: int) -> li
     """Food that may be added now: not on the way of so many steps, but a few cells beside the
     first half of it, so that there is time to go there."""
     ahead, first_half = way[: steps + 1], way[: steps // 2 + 1]
-    distances = _distances(rule.maze(env), {rule.cell(box) for box in first_half})
+    starts = {rule.cell(box) for box in first_half}
+    away = distances(open_cells(rule.maze(env)), starts)
     return [
         (rule.edit, params)
         for params in env.choices(rule.edit)
         if params["on"]
-        and NEAREST <= distances.get((params["row"], params["col"]), 0) <= FURTHEST
+        and NEAREST <= away.get((params["row"], params["col"]), 0) <= FURTHEST
         and not reached(ahead, env.region(rule.edit, **params))
     ]
 
@@ -182,16 +183,3 @@ def _gap(one: Box, other: Box, columns_only: bool = False) -> int:
     rows = max(one[0] - other[2], other[0] - one[2]) + 1
     columns = max(one[1] - other[3], other[1] - one[3]) + 1
     return max(0, columns) if columns_only else max(0, rows, columns)
-
-
-def _distances(maze: tuple[str, ...], start: set[Cell]) -> dict[Cell, int]:
-    """Of free cells from the nearest of some, on foot."""
-    distances = dict.fromkeys(start, 0)
-    queue = list(start)
-    for row, col in queue:  # grows while it is read: breadth first
-        for cell in ((row - 1, col), (row + 1, col), (row, col - 1), (row, col + 1)):
-            inside = 0 <= cell[0] < len(maze) and 0 <= cell[1] < len(maze[0])
-            if inside and maze[cell[0]][cell[1]] != "#" and cell not in distances:
-                distances[cell] = distances[(row, col)] + 1
-                queue.append(cell)
-    return distances

@@ -23,6 +23,7 @@ from idqn.envs.mini_pacman import OPEN_CELLS, Cell
 from idqn.envs.single import make_editable
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
+from idqn.explain.mazes import distances, open_cells
 from idqn.explain.progress import Progress, silent
 from idqn.explain.twins import (
     COUNTERFACTUAL,
@@ -92,7 +93,7 @@ def extra_pellet(
         env.close()
     seen = sides[COUNTERFACTUAL].watched
     gone = [i for i, moment in enumerate(seen) if i and place.cell not in moment.pellets]
-    away = _distances(cells, place.cell)
+    away = distances(cells, [place.cell])
     row, col = place.cell
     return ExtraPellet(
         **compared(agent, sides, progress),
@@ -152,7 +153,7 @@ def _beside(game: list[_Moment], step: int, settle: int, ahead: int) -> Iterator
     visited = {moment.pacman for moment in game[step : step + settle + 2 * ahead]}
     way = [moment.pacman for moment in game[step + settle : step + settle + ahead]]
     for cell in now.open_cells - now.pellets - visited:
-        away = _distances(now.open_cells, cell)
+        away = distances(now.open_cells, [cell])
         near = [away.get(at, FARTHEST + 1) for at in way]
         if near and min(near) <= FARTHEST:
             yield _Place(step, cell, min(near), settle + near.index(min(near)))
@@ -190,8 +191,7 @@ def _maze_cells(number: int) -> tuple[Cell, ...]:
     """Of MsPacman."""
     if number >= len(MAZES):
         raise UserError(f"maze {number} of MsPacman is not known; expected 0 to {len(MAZES) - 1}")
-    lines = enumerate(MAZES[number])
-    return tuple((row, col) for row, line in lines for col, what in enumerate(line) if what != "#")
+    return tuple(sorted(open_cells(MAZES[number])))
 
 
 @cache
@@ -199,16 +199,3 @@ def _middle(cell: Cell) -> tuple[float, float]:
     """Of a cell's pellet, on MsPacman's screen."""
     ((top, left, bottom, right),) = mspacman.GAME.edits["pellet"].boxes((), *cell, True)
     return (top + bottom) / 2, (left + right) / 2
-
-
-@cache
-def _distances(cells: frozenset[Cell], start: Cell) -> dict[Cell, int]:
-    """Along corridors; tunnels are not followed."""
-    distances = {start: 0}
-    queue = [start]
-    for row, col in queue:  # grows while it is read: breadth first
-        for cell in ((row - 1, col), (row + 1, col), (row, col - 1), (row, col + 1)):
-            if cell in cells and cell not in distances:
-                distances[cell] = distances[row, col] + 1
-                queue.append(cell)
-    return distances

@@ -1,37 +1,22 @@
 // A player: the screen with what the chosen action depends on, attention, and values, step by step.
 {
   const film = idqn.data("film");
-  const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const saliency = bytes(film.saliency);  // [T, R, K], shares of the step's peak
-  const attention = film.attention === null ? null : bytes(film.attention);  // [T, A, N]
+  const saliency = idqn.bytes(film.saliency);  // [T, R, K], shares of the step's peak
+  const attention = film.attention === null ? null : idqn.bytes(film.attention);  // [T, A, N]
   const { atlas, actions } = film;
   const steps = film.action.length, [rows, columns] = film.grid;
   const soFar = film.reward.map(((sum) => (r) => (sum += r))(0));
   const sheet = new Image();
-  let step = 0, over = 0, relative = 0, speed = 1, timer = null, ready = false;
+  let step = 0, over = 0, relative = 0, speed = 1, ready = false;
 
   // ---- what there is ----
-  const still = (label) => {
-    const canvas = idqn.make("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", label);
-    return canvas;
-  };
-  const screen = still("the screen"), strip = still("the whole game");
-  const heat = attention && still("attention"), bars = still("values of the actions");
+  const screen = idqn.still("the screen"), strip = idqn.still("the whole game");
+  const heat = attention && idqn.still("attention"), bars = idqn.still("values of the actions");
   const said = idqn.make("p", { className: "film-step" });
   const scale = idqn.make("p", { className: "film-note" });
-  const range = idqn.make("input", { type: "range", min: 0, max: steps - 1, value: 0 });
-  range.setAttribute("aria-label", "step of the game");
-  const button = (text, label, onclick) => {
-    const made = idqn.make("button", { type: "button", textContent: text, title: label, onclick });
-    made.setAttribute("aria-label", label);
-    return made;
-  };
-  const play = button("▶", "play", () => (timer === null ? start() : stop()));
-  const moves = idqn.make("div", { className: "controls film-moves" },
-    button("«", "first step", () => go(0)), button("‹", "one step back", () => go(step - 1)), play,
-    button("›", "one step on", () => go(step + 1)), button("»", "last step", () => go(steps - 1)));
+  const going = idqn.player({ steps, label: "step of the game", strip,
+    rate: () => film.steps_per_second * speed, draw: (to) => { step = to; draw(); } });
+  const moves = idqn.make("div", { className: "controls film-moves" }, ...going.buttons);
   const titled = (text, ...content) =>
     idqn.make("figure", {}, idqn.make("h3", { textContent: text }), ...content);
   const labelled = (group) => {
@@ -39,7 +24,7 @@
     return group;
   };
   const spread = film.uncertainty === null ? "" : " ± U";
-  const left = idqn.make("div", { className: "film-left" }, screen, said, strip, range, moves,
+  const left = idqn.make("div", { className: "film-left" }, screen, said, strip, going.range, moves,
     labelled(idqn.choice(["normal", "slow", "fast"], "speed", (i) => { speed = [1, 0.25, 4][i]; })),
     labelled(idqn.choice(["per step", "per film", "off"], "saliency",
       (i) => { over = i; draw(); })),
@@ -51,60 +36,15 @@
   const player = idqn.make("div", { className: "row film" }, left, right);
   document.getElementById("film-player").append(player);
 
-  // ---- going through it ----
-  function go(to) {
-    step = Math.min(Math.max(to, 0), steps - 1);
-    range.value = step;
-    draw();
-  }
-  function start() {
-    if (step === steps - 1) go(0);
-    const on = () => {
-      go(step + 1);
-      if (step === steps - 1) stop();
-      else timer = setTimeout(on, 1000 / film.steps_per_second / speed);
-    };
-    timer = setTimeout(on, 0);
-    show();
-  }
-  function stop() {
-    clearTimeout(timer);
-    timer = null;
-    show();
-  }
-  function show() {
-    const label = timer === null ? "play" : "pause";
-    Object.assign(play, { textContent: timer === null ? "▶" : "❚❚", title: label });
-    play.setAttribute("aria-label", label);
-  }
-  range.oninput = () => go(Number(range.value));
   player.addEventListener("keydown", (event) => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (move && event.target !== range) go(step + move);
-    else if (event.key === " " && event.target.tagName !== "BUTTON") play.click();
+    if (move && event.target !== going.range) going.go(step + move);
+    else if (event.key === " " && event.target.tagName !== "BUTTON") going.play.click();
     else return;
     event.preventDefault();
   });
-  const seek = (event) => {
-    if (event.type === "pointermove" && !event.buttons) return;
-    const box = strip.getBoundingClientRect();
-    go(Math.round((event.clientX - box.left) / box.width * (steps - 1)));
-  };
-  strip.onpointerdown = strip.onpointermove = seek;
 
   // ---- drawing ----
-  // A canvas as wide as it is shown and so high, cleared, in CSS pixels.
-  function blank(canvas, height) {
-    const width = canvas.clientWidth, fine = window.devicePixelRatio || 1;
-    canvas.style.height = `${height}px`;
-    canvas.width = Math.round(width * fine);
-    canvas.height = Math.round(height * fine);
-    const c = canvas.getContext("2d");
-    c.scale(fine, fine);
-    c.font = "12px system-ui, sans-serif";
-    c.textBaseline = "middle";
-    return [c, width];
-  }
   function text(c, words, x, y, align = "left", colour = "--ink") {
     c.fillStyle = idqn.colour(colour);
     c.textAlign = align;
@@ -149,7 +89,7 @@
   }
 
   function drawStrip() {
-    const [c, width] = blank(strip, 64);
+    const [c, width] = idqn.blank(strip, 64);
     const q = film.action.map((a, t) => film.q[t][a]);
     const low = Math.min(...q), high = Math.max(...q);
     const x = (t) => 1 + t / Math.max(steps - 1, 1) * (width - 2);
@@ -171,7 +111,7 @@
 
   function drawHeat() {
     const keys = film.values.length;
-    const [c, width] = blank(heat, row * actions.length + 44);
+    const [c, width] = idqn.blank(heat, row * actions.length + 44);
     const from = names(c), cell = (width - from) / keys, bottom = row * actions.length;
     const [empty, full] = ["--rule", "--cell"].map(idqn.colour);
     actions.forEach((_, a) => {
@@ -196,7 +136,7 @@
   }
 
   function drawBars() {
-    const [c, width] = blank(bars, row * actions.length + 24);
+    const [c, width] = idqn.blank(bars, row * actions.length + 24);
     const q = film.q[step], mean = q.reduce((a, b) => a + b) / q.length;
     const [low, high] = relative ? [-film.largest_gap, film.largest_gap] : film.q_range;
     const from = names(c), room = width - from - 56, bottom = row * actions.length;
@@ -229,7 +169,7 @@
     const chosen = actions[film.action[step]], q = idqn.number(film.q[step][film.action[step]]);
     said.textContent = `step ${step + 1} of ${steps}: ${chosen}, reward ${plain(film.reward[step])}, ` +
       `so far ${plain(soFar[step])}`;
-    range.setAttribute("aria-valuetext", said.textContent);
+    going.range.setAttribute("aria-valuetext", said.textContent);
     screen.setAttribute("aria-label", `the screen at ${said.textContent}`);
     bars.setAttribute("aria-label", `values of the actions; ${chosen} is chosen, with Q = ${q}`);
     const red = over === 1 ? `${plain(film.usual_peak)} or more` : plain(film.peak[step]);

@@ -47,6 +47,81 @@ const idqn = {
       .replace("-", "−");
   },
 
+  bytes: (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)),
+
+  button(text, label, onclick) {
+    const made = idqn.make("button", { type: "button", textContent: text, title: label, onclick });
+    made.setAttribute("aria-label", label);
+    return made;
+  },
+
+  // A canvas that stands for a picture.
+  still(label) {
+    const canvas = idqn.make("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", label);
+    return canvas;
+  },
+
+  // A canvas as wide as it is shown and so high, cleared, in CSS pixels: its context and width.
+  blank(canvas, height) {
+    const width = canvas.clientWidth, fine = window.devicePixelRatio || 1;
+    canvas.style.height = `${height}px`;
+    canvas.width = Math.round(width * fine);
+    canvas.height = Math.round(height * fine);
+    const c = canvas.getContext("2d");
+    c.scale(fine, fine);
+    c.font = "12px system-ui, sans-serif";
+    c.textBaseline = "middle";
+    return [c, width];
+  },
+
+  // What goes through `steps` moments: buttons, a slider, and `strip` to point at. `rate()` is how
+  // many a second are played; `draw` is called after each move, with where it led.
+  player({ steps, first = 0, label, strip, rate, draw }) {
+    let timer = null;
+    const range = idqn.make("input", { type: "range", min: 0, max: steps - 1, value: first });
+    range.setAttribute("aria-label", label);
+    const go = (to) => {
+      player.step = Math.min(Math.max(to, 0), steps - 1);
+      range.value = player.step;
+      draw(player.step);
+    };
+    const show = () => {
+      const does = timer === null ? "play" : "pause";
+      Object.assign(play, { textContent: timer === null ? "▶" : "❚❚", title: does });
+      play.setAttribute("aria-label", does);
+    };
+    const stop = () => {
+      clearTimeout(timer);
+      timer = null;
+      show();
+    };
+    const start = () => {
+      if (player.step === steps - 1) go(0);
+      const on = () => {
+        go(player.step + 1);
+        if (player.step === steps - 1) stop();
+        else timer = setTimeout(on, 1000 / rate());
+      };
+      timer = setTimeout(on, 0);
+      show();
+    };
+    const play = idqn.button("▶", "play", () => (timer === null ? start() : stop()));
+    range.oninput = () => go(Number(range.value));
+    strip.onpointerdown = strip.onpointermove = (event) => {
+      if (event.type === "pointermove" && !event.buttons) return;
+      const box = strip.getBoundingClientRect();
+      go(Math.round((event.clientX - box.left) / box.width * (steps - 1)));
+    };
+    const player = { step: first, go, range, play, buttons: [
+      idqn.button("«", "first step", () => go(0)),
+      idqn.button("‹", "one step back", () => go(player.step - 1)), play,
+      idqn.button("›", "one step on", () => go(player.step + 1)),
+      idqn.button("»", "last step", () => go(steps - 1))] };
+    return player;
+  },
+
   colour: (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim(),
 };
 

@@ -3,51 +3,36 @@ for (const kind of ["extra-pellet", "inverted-triangle"]) {
   if (!document.getElementById(`data-${kind}`)) continue;
   const twins = idqn.data(kind);
   const { atlas, actions, sides } = twins;
-  const bytes = (text) => text && Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const sheet = new Image();
   const steps = Math.max(...sides.map((side) => side.action.length));
-  let step = Math.min(twins.settle, steps - 1), over = 0, timer = null;  // the change is seen
+  let step = Math.min(twins.settle, steps - 1), over = 0;  // the change is seen
 
   sides.forEach((side, i) => {
-    side.attention = bytes(side.attention);
-    side.saliency = bytes(side.saliency);
+    side.attention = side.attention && idqn.bytes(side.attention);
+    side.saliency = side.saliency && idqn.bytes(side.saliency);
     side.first = i ? sides[0].action.length : 0;
     side.soFar = side.reward.map(((sum) => (r) => (sum += r))(0));
   });
 
   // ---- what there is ----
-  const still = (label) => {
-    const canvas = idqn.make("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", label);
-    return canvas;
-  };
   sides.forEach((side, i) => {
-    side.screen = still(`the screen, ${twins.names[i]}`);
+    side.screen = idqn.still(`the screen, ${twins.names[i]}`);
     side.said = idqn.make("p", { className: "twins-said" });
-    side.mind = still(`what the agent says, ${twins.names[i]}`);
+    side.mind = idqn.still(`what the agent says, ${twins.names[i]}`);
   });
-  const strip = still("both games");
-  const range = idqn.make("input", { type: "range", min: 0, max: steps - 1, value: step });
-  range.setAttribute("aria-label", "steps after the change");
-  const button = (text, label, onclick) => {
-    const made = idqn.make("button", { type: "button", textContent: text, title: label, onclick });
-    made.setAttribute("aria-label", label);
-    return made;
-  };
-  const play = button("▶", "play", () => (timer === null ? start() : stop()));
-  const moves = [button("«", "first step", () => go(0)),
-    button("‹", "one step back", () => go(step - 1)), play,
-    button("›", "one step on", () => go(step + 1)), button("»", "last step", () => go(steps - 1))];
+  const strip = idqn.still("both games");
+  const going = idqn.player({ steps, first: step, label: "steps after the change", strip,
+    rate: () => twins.steps_per_second, draw: (to) => { step = to; draw(); } });
+  const moves = going.buttons;
   if (twins.first_action !== null && twins.first_action < steps) {
-    moves.push(button("to where they part", "the first different action",
-      () => go(twins.first_action)));
+    moves.push(idqn.button("to where they part", "the first different action",
+      () => going.go(twins.first_action)));
   }
   const player = idqn.make("div", { className: "twins" },
     idqn.make("div", { className: "twins-screens" }, ...sides.map((side, i) =>
       idqn.make("figure", {}, idqn.make("h3", { textContent: twins.names[i] }), side.screen,
         side.said))),
-    strip, range, idqn.make("div", { className: "controls" }, ...moves),
+    strip, going.range, idqn.make("div", { className: "controls" }, ...moves),
     idqn.choice(["screen with saliency", "screen alone"], "saliency", (i) => { over = i; draw(); }),
     idqn.make("div", { className: "row" }, ...sides.map((side, i) =>
       idqn.make("figure", { className: "twins-mind" },
@@ -61,53 +46,7 @@ for (const kind of ["extra-pellet", "inverted-triangle"]) {
       + "of each step." }));
   document.getElementById(`${kind}-player`).append(player);
 
-  // ---- going through it ----
-  function go(to) {
-    step = Math.min(Math.max(to, 0), steps - 1);
-    range.value = step;
-    draw();
-  }
-  function start() {
-    if (step === steps - 1) go(0);
-    const on = () => {
-      go(step + 1);
-      if (step === steps - 1) stop();
-      else timer = setTimeout(on, 1000 / twins.steps_per_second);
-    };
-    timer = setTimeout(on, 0);
-    show();
-  }
-  function stop() {
-    clearTimeout(timer);
-    timer = null;
-    show();
-  }
-  function show() {
-    const label = timer === null ? "play" : "pause";
-    Object.assign(play, { textContent: timer === null ? "▶" : "❚❚", title: label });
-    play.setAttribute("aria-label", label);
-  }
-  range.oninput = () => go(Number(range.value));
-  const seek = (event) => {
-    if (event.type === "pointermove" && !event.buttons) return;
-    const box = strip.getBoundingClientRect();
-    go(Math.round((event.clientX - box.left) / box.width * (steps - 1)));
-  };
-  strip.onpointerdown = strip.onpointermove = seek;
-
   // ---- drawing ----
-  // A canvas as wide as it is shown and so high, cleared, in CSS pixels.
-  function blank(canvas, height) {
-    const width = canvas.clientWidth, fine = window.devicePixelRatio || 1;
-    canvas.style.height = `${height}px`;
-    canvas.width = Math.round(width * fine);
-    canvas.height = Math.round(height * fine);
-    const c = canvas.getContext("2d");
-    c.scale(fine, fine);
-    c.font = "12px system-ui, sans-serif";
-    c.textBaseline = "middle";
-    return [c, width];
-  }
   const at = (side) => Math.min(step, side.action.length - 1);
 
   const mask = idqn.make("canvas");
@@ -151,7 +90,7 @@ for (const kind of ["extra-pellet", "inverted-triangle"]) {
 
   function drawMind(side) {
     const row = 20, now = at(side), keys = twins.values ? twins.values.length : 0;
-    const [c, width] = blank(side.mind, row * actions.length + 4);
+    const [c, width] = idqn.blank(side.mind, row * actions.length + 4);
     const q = side.q[now], best = Math.max(...q);
     const from = 8 + Math.max(...actions.map((name) => c.measureText(name).width));
     const numbers = 46, room = width - from - numbers, cell = room / Math.max(keys, 1);
@@ -180,7 +119,7 @@ for (const kind of ["extra-pellet", "inverted-triangle"]) {
   }
 
   function drawStrip() {
-    const [c, width] = blank(strip, 62);
+    const [c, width] = idqn.blank(strip, 62);
     const x = (t) => 1 + t / Math.max(steps - 1, 1) * (width - 3), wide = Math.max(2, (width - 2) / steps);
     c.fillStyle = idqn.colour("--rule");
     c.fillRect(x(0), 18, x(twins.settle) - x(0), 40);
