@@ -16,7 +16,7 @@ from idqn import cli
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NOT_MADE_BY_FIGURES = ("findings", "missing")
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
-SMALL = ("--episodes", "2", "--max-steps", "12", "--film-steps", "8", "--device", "cpu", "--quiet")
+SMALL = ("--episodes", "2", "--max-steps", "12", "--film-steps", "8", "--quiet")
 
 # a map that lies over a picture may have nothing to show
 SHAPELESS = """root => [...root.querySelectorAll("img, canvas, svg")]
@@ -57,19 +57,25 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
-def page_of(run: Path, *options: str) -> Path:
+def idqn(command: str, run: Path, *options: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # what `main` sets must not leak out
         patch.setenv("GOMP_SPINCOUNT", "1000")
         with pytest.raises(SystemExit) as exit_:
-            cli.main(["explain", str(run), *options, *SMALL])
+            cli.main([command, str(run), *options, "--device", "cpu"])
     assert exit_.value.code == 0
+
+
+def page_of(run: Path, *options: str) -> Path:
+    idqn("explain", run, *options, *SMALL)
     return run / "report" / "index.html"
 
 
 @pytest.fixture(scope="module")
 def report(browser: Browser, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = shutil.copytree(trained / "own", tmp_path_factory.mktemp("report") / "own")
+    for asked in (("--recipe", "extra-pellet"), ("--recipe", "pixel-max"), ("--budget", "40")):
+        idqn("attack", run, *asked)
     return page_of(run, "--compare", str(trained / "other"))
 
 

@@ -16,6 +16,7 @@ from idqn.explain.extra_pellet import ExtraPellet
 from idqn.explain.faithfulness import Faithfulness, faithfulness
 from idqn.explain.film import Film, film
 from idqn.explain.ground_truth import GroundTruth, ground_truth
+from idqn.explain.grounding import Grounding, grounding
 from idqn.explain.interpolation import Interpolation, interpolation
 from idqn.explain.inverted_triangle import InvertedTriangle
 from idqn.explain.keys import Keys, keys
@@ -38,6 +39,7 @@ __all__ = [
     "Faithfulness",
     "Film",
     "GroundTruth",
+    "Grounding",
     "Interpolation",
     "InvertedTriangle",
     "Keys",
@@ -58,6 +60,7 @@ __all__ = [
     "faithfulness",
     "film",
     "ground_truth",
+    "grounding",
     "interpolation",
     "keys",
     "memorization",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,8 @@ KINDS: dict[str, Callable[[Params], bool]] = {
     **dict.fromkeys(("tile", "floe_visited"), _any),
     **dict.fromkeys(("ghost", "alien", "car", "floe", "ball", "enemy", "sprite"), _any),
 }
-"""Edits that take an object away, mark it as done with, or move it; never the agent's own figure."""
+"""Edits that take an object away, mark it as done with, or move it; the agent's own figure is no
+object."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +220,7 @@ def _at_moment(
     env.restore(snapshot)
     seen = seen[-agent.config.env.frame_stack :]
     trials = [[(name, params)] for name, choices in drawn for params in choices]
-    tried = env.try_edits(trials, given)
+    tried = iter(list(env.try_edits(trials, given)))
     found = []
     for (name, choices), box in zip(drawn, at, strict=True):
         settled = [next(tried) for _ in choices]
@@ -235,8 +236,6 @@ def _at_moment(
         cover = covered(boxes, scale, (height, width))
         if edited and cover.any():
             found.append(_Object(name, cover, np.stack(edited)))
-    tried.close()  # type: ignore[attr-defined]
-    env.restore(snapshot)
     return _State(plain, tuple(found))
 
 
@@ -327,8 +326,10 @@ def _spearman(change: Floats, scores: Floats) -> Floats:
 
 
 def _with_interval(samples: Floats) -> Floats:
-    """Of samples [1 + R, ...], the first and the others' 95 % interval [..., 3]."""
-    if np.isnan(samples[0]).all():
-        return np.full((*samples.shape[1:], 3), np.nan)
-    ends: Any = np.nanquantile(samples[1:], [0.025, 0.975], axis=0)
-    return np.stack([samples[0], *ends], -1)
+    """Of samples [1 + R, ACROSS, ...], the first and the others' 95 % interval [ACROSS, ..., 3]."""
+    found = np.full((*samples.shape[1:], 3), np.nan)
+    for a, first in enumerate(samples[0]):
+        if not np.isnan(first).any():
+            ends = np.nanquantile(samples[1:, a], [0.025, 0.975], axis=0)
+            found[a] = np.stack([first, *ends], -1)
+    return found

@@ -19,6 +19,7 @@ from idqn.explain.embedding import embedding
 from idqn.explain.faithfulness import faithfulness
 from idqn.explain.film import film
 from idqn.explain.ground_truth import ground_truth
+from idqn.explain.grounding import grounding
 from idqn.explain.interpolation import interpolation
 from idqn.explain.keys import keys
 from idqn.explain.memorization import Options as MemorizationOptions
@@ -92,6 +93,9 @@ KINDS: dict[str, Explain] = {
     "interpolation": lambda s: interpolation(s.agent, s.states, progress=s.progress),
     "agreement": lambda s: agreement(s.agent, s.states, progress=s.progress),
     "faithfulness": lambda s: faithfulness(s.agent, s.states, progress=s.progress),
+    "grounding": lambda s: grounding(
+        s.agent, s.settings.seed, max_steps=s.settings.max_steps, progress=s.progress
+    ),
     "ground-truth": lambda s: ground_truth(s.agent, progress=s.progress),
     "comparison": lambda s: _comparison(s),
     "film": lambda s: film(s.agent, s.states, s.settings.film_steps, progress=s.progress),
@@ -130,7 +134,7 @@ def _attack(subject: Subject, recipe: str) -> Result:
     )
 
 
-ON_REQUEST = frozenset({"memorization", "surgery", "search", *RECIPES})
+ON_REQUEST = frozenset({"grounding", "memorization", "surgery", "search", *RECIPES})
 """They play for minutes, or are for one game."""
 
 

@@ -13,6 +13,7 @@ from idqn.explain.extra_pellet import ExtraPellet
 from idqn.explain.faithfulness import Faithfulness
 from idqn.explain.film import Film
 from idqn.explain.ground_truth import GroundTruth
+from idqn.explain.grounding import Grounding
 from idqn.explain.interpolation import Interpolation
 from idqn.explain.inverted_triangle import InvertedTriangle
 from idqn.explain.keys import Keys
@@ -31,6 +32,7 @@ from idqn.report.figures import (
     faithfulness,
     film,
     ground_truth,
+    grounding,
     interpolation,
     keys,
     memorization,
@@ -58,6 +60,7 @@ FIGURES: tuple[Figure, ...] = (
     Figure(Interpolation, interpolation.section),
     Figure(Agreement, agreement.section),
     Figure(Faithfulness, faithfulness.section),
+    Figure(Grounding, grounding.section),
     Figure(GroundTruth, ground_truth.section),
     Figure(Comparison, comparison.section),
     Figure(Film, film.section),

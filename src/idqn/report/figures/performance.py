@@ -35,14 +35,13 @@ def section(result: Performance) -> Section:
     return Section(
         kind=result.kind,
         title="The agent",
-        reading=f"Full games of a greedy agent, each begun after a random number of no-ops; "
-        f"{result.episodes} were played.",
+        reading=f"{result.episodes} full games, each from another start, played greedily: with the "
+        "action that the agent values most.",
         caveat="Returns of one seed say little about the method; few distinct returns suggest "
         "that the same games are played again and again.",
         html=f"<dl class='facts'>{shown}</dl><h3>Beside a random policy</h3>"
         f"<div class='wide'>{chart}</div>",
         finding=_finding(result),
-        weight=1.0,
     )
 
 
