@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from idqn import cli
+from idqn.explain.kinds import KINDS as ALL_KINDS
 from idqn.report.figures import FIGURES
 from idqn.run_dir import RunDir
 
@@ -141,3 +143,9 @@ def test_a_run_without_checkpoints_is_refused(
     assert err.count("\n") == 1
     assert "was stopped before its first checkpoint; delete it and train anew" in err
     assert not (own / "report").exists()
+
+
+def test_help_names_every_explanation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain("--help") == 0
+    words = set(re.findall(r"[a-z-]+", capsys.readouterr().out))
+    assert set(ALL_KINDS) <= words

@@ -114,7 +114,9 @@ class ExplainOptions:
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory."""
     only: tuple[str, ...] | None = None
-    """Make these explanations alone."""
+    """Make these explanations alone: performance, keys, attention, saliency, embedding,
+    interpolation, agreement, faithfulness, ground-truth, comparison, film; and those that play for
+    a while: grounding, memorization, surgery, extra-pellet, inverted-triangle, pixel-max, search."""
     compare: str | None = None
     """Another run, whose attention and diversity are shown beside this one's."""
     checkpoint: str = "latest"

@@ -16,7 +16,9 @@ from idqn.config import Config
 from idqn.envs.editable_mini_pacman import EditableMiniPacman
 from idqn.errors import UserError
 from idqn.explain import Grounding, grounding
-from idqn.explain.grounding import ACROSS, KINDS, METHODS, RIVALS, correlate, covered
+from idqn.explain.grounding import ACROSS, METHODS, RIVALS, correlate
+from idqn.explain.removed import KINDS, covered, without_objects
+from idqn.explain.twins import record
 from idqn.look import Look
 from idqn.run_dir import RunDir
 from tests.explain.untrained import untrained
@@ -70,10 +72,14 @@ def test_a_map_of_what_the_value_hangs_on_is_right(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(KINDS, "ghost")  # its change hangs on where it goes as well
     found = grounding(weighing(weights), states=8, objects=9, games=2, max_steps=20)
     assert found.objects == ("pellet",)
-    assert len(found.change) == 72
+    assert len(found.change) == 71  # pacman eats one of them anyway
     right, wrong = found.correlation[:, 0, 0, 0], found.correlation[:, 0, 1, 0]
     assert (right > 0.97).all()
     assert (wrong < -0.97).all()
+    # per pixel it is no other order, as pellets are equally large; area itself stays as it is
+    assert found.correlation[:, 1, 0, 0] == pytest.approx(right, abs=0.01)
+    place = len(METHODS) + RIVALS.index("area")
+    assert (found.correlation[:, 1, place] == found.correlation[:, 0, place]).all()
     assert found.beats(METHODS[0])
     assert found.beats(METHODS[0], ACROSS[1])
     assert not any(found.beats(method) for method in METHODS[1:])
@@ -125,6 +131,27 @@ def test_pixels_are_covered_in_parts() -> None:
     assert not covered([], (0.5, 0.5), (3, 4)).any()
 
 
+def test_what_moves_is_covered_where_it_is_seen() -> None:
+    """Also in the older frame of the stack, and after the steps that settle the edit."""
+    agent = untrained("ddqn")
+    env = EditableMiniPacman(agent.config.env)
+    played = [record(agent, env, 7, 20)]
+    frame = env.reset(7)[-1]
+    row, col = env.state.ghost
+    grey = frame[3 * row + 1, 3 * col + 1]
+    made = without_objects(agent, env, played, ["pellet", "ghost"], 6, 3, seed=0)
+    env.close()
+    assert [each.kind for each in made[0].objects] == ["pellet", "ghost", "pellet"]
+    for one in made:
+        ghost = next(each for each in one.objects if each.kind == "ghost")
+        seen = (one.observation == grey).any(0)
+        assert seen.any()
+        assert (ghost.cover[seen] > 0.99).all()
+        assert ghost.cover.sum() <= 9 * len(one.observation) + 1e-3
+        pellets = [each for each in one.objects if each.kind == "pellet"]
+        assert all(len(each.edited) == 1 for each in pellets)
+
+
 def test_a_real_agent_is_looked_at_alike_twice(tmp_path: Path) -> None:
     agent = untrained()
     found = grounding(agent, states=3, objects=4, games=1, max_steps=20)
@@ -133,6 +160,9 @@ def test_a_real_agent_is_looked_at_alike_twice(tmp_path: Path) -> None:
     assert set(found.object) == {0, 1}  # pellets and the ghost
     assert (found.change >= 0).all()
     assert found.mass[len(METHODS) + RIVALS.index("area")] == pytest.approx(found.area)
+    scores = np.stack([found.mass, found.mass / found.area])
+    scores[1, len(METHODS) + RIVALS.index("area")] = found.area
+    assert (correlate(found.change, scores, found.state)[0] == found.correlation).all()
     again = grounding(agent, states=3, objects=4, games=1, max_steps=20)
     assert (again.mass == found.mass).all()
     assert (again.correlation == found.correlation).all()

@@ -173,8 +173,8 @@ def _finding(result: Grounding) -> str:
     if not good:
         return (
             f"No saliency map is shown to tell which objects matter better than their area and "
-            f"picture detail do; the nearest is {best}, with a rank correlation of {value} with what happens when "
-            f"the object is gone from the game."
+            f"picture detail do; the nearest is {best}, with a rank correlation of {value} with "
+            f"what happens when the object is gone from the game."
         )
     rest = [name for name in result.methods if name not in good]
     less = f"; {_and(rest)} {'is' if len(rest) == 1 else 'are'} not shown to" if rest else ""
