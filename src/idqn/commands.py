@@ -115,8 +115,9 @@ class ExplainOptions:
     """Run directory."""
     only: tuple[str, ...] | None = None
     """Make these explanations alone: performance, keys, attention, saliency, embedding,
-    interpolation, agreement, faithfulness, ground-truth, comparison, film; and those that play for
-    a while: grounding, memorization, surgery, extra-pellet, inverted-triangle, pixel-max, search."""
+    interpolation, agreement, faithfulness, ground-truth, comparison, film; and those that take
+    longer: grounding, memorization, surgery, extra-pellet, inverted-triangle, pixel-max,
+    search."""
     compare: str | None = None
     """Another run, whose attention and diversity are shown beside this one's."""
     checkpoint: str = "latest"
