@@ -252,7 +252,8 @@ def test_the_fused_learner_learns_what_the_plain_one_does(
     monkeypatch.setattr(learner, "has_kernels", lambda _: True)
     fused = Learner(configs, shape, actions, DEVICE)
     assert fused._fused is not None
-    mean = torch.rand(RUNS, *shape) * 100
+    # drawn from a seed: where an activation is 0 but for rounding, gradients may rightly differ
+    mean = torch.rand(RUNS, *shape, generator=torch.Generator().manual_seed(0)) * 100
     other = Learner(
         [c.replace(**{"train.seed": 9}) for c in configs], shape, actions, torch.device("cpu")
     )
