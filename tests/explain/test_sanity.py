@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from idqn.explain.sanity import correlation, first_agent, rank_correlation, ranks, redraw, redrawn
+from idqn.explain.correlation import correlation, ranks
+from idqn.explain.sanity import first_agent, rank_correlation, redraw, redrawn
 from idqn.networks import build_network
 from tests.explain.untrained import untrained
 

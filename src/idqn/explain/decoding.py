@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from idqn.agent import Agent
-from idqn.explain.sanity import first_agent, redraw, unit
+from idqn.explain.correlation import unit
+from idqn.explain.sanity import first_agent, redraw
 from idqn.networks import members
 
 Floats = NDArray[np.float64]

@@ -18,12 +18,12 @@ from idqn.agent import Agent
 from idqn.envs.single import make_editable
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
+from idqn.explain.correlation import correlation, ranks
 from idqn.explain.deletion import detail, random_places
 from idqn.explain.progress import Progress, silent
 from idqn.explain.removed import KINDS, Removals, without_objects
 from idqn.explain.results import Result
 from idqn.explain.saliency import METHODS, saliency_maps
-from idqn.explain.sanity import correlation, ranks
 from idqn.explain.states import about
 from idqn.explain.twins import record
 

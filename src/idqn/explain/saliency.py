@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from idqn.agent import Agent
 from idqn.errors import UserError
+from idqn.explain.correlation import correlation, ranks
 from idqn.explain.gradients import gradient, integrated_gradients
 from idqn.explain.perturbation import Perturbed, Scale, perturb, sarfa, squared_changes
 from idqn.explain.progress import Progress, silent
@@ -124,10 +125,9 @@ def choose_states(
 
 def rank_correlation(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
     """Spearman's; NaN if all of one's values are equal."""
-    ranks = np.stack([_ranks(a.ravel()), _ranks(b.ravel())])
-    ranks -= ranks.mean(1, keepdims=True)
-    size = np.sqrt((ranks**2).sum(1)).prod()
-    return float(ranks.prod(0).sum() / size) if size > 0 else float("nan")
+    one, other = ranks(a.ravel()), ranks(b.ravel())
+    varied = np.ptp(one) > 0 and np.ptp(other) > 0
+    return correlation(one, other) if varied else float("nan")
 
 
 def _map(
@@ -173,11 +173,3 @@ def _agreement(maps: list[Maps], grid: tuple[int, int]) -> NDArray[np.float64]:
         known = [value for value in each if not np.isnan(value)]
         found[i, j] = found[j, i] = np.mean(known) if known else np.nan
     return found
-
-
-def _ranks(values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """From 0; equal values share the mean of their ranks."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    first = np.cumsum(count) - count
-    ranks: NDArray[np.float64] = (first + (count - 1) / 2)[place]
-    return ranks

@@ -7,8 +7,8 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from idqn.explain.correlation import ranks
 from idqn.explain.grounding import ACROSS, FEWEST, MEASURES, Grounding
-from idqn.explain.sanity import ranks
 from idqn.report.drawing import caption, table
 from idqn.report.forest import Effect, forest
 from idqn.report.section import Section
