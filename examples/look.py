@@ -1,5 +1,6 @@
 """Look into a trained i-DQN: what it sees, what it remembers of it, and what it expects.
 
+pip install -e '.[examples]'
 python examples/look.py runs/NAME look.png [steps into the game]
 """
 

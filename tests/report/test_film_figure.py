@@ -104,11 +104,25 @@ def test_the_video_is_offered_and_lies_beside_the_page(
     assert video[4:8] == b"ftyp"
     assert base64.b64encode(video).decode() in drawn.html
     assert "href='film.mp4'" in drawn.html
-    monkeypatch.setattr("idqn.report.figures.film._EMBEDDED_BYTES", 10)
+    monkeypatch.setattr("idqn.report.video._EMBEDDED_BYTES", 10)
     apart = section(film).html
     assert "base64" not in apart
     assert "href='film.mp4'" in apart
     assert "<b>" not in render(ABOUT, [drawn], {})
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise ImportError("needs imageio-ffmpeg")
+
+
+def test_without_ffmpeg_the_page_says_what_the_video_needs(
+    film: Film, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("imageio.v2.get_writer", _refuse)
+    drawn = section(film)
+    assert drawn.files == {}
+    assert "needs the package imageio-ffmpeg" in drawn.html
+    assert "href='film.mp4'" not in drawn.html
 
 
 @pytest.mark.parametrize("keys", [True, False])

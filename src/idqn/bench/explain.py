@@ -81,3 +81,9 @@ def _print(result: dict[str, Any]) -> None:
         f"saliency of a state, {saliency['masks']} masks: {saliency['batched_s']:.3f} s; the "
         f"authors' loop: {saliency['loop_s']:.2f} s, {saliency['ratio']:.0f} times as long"
     )
+    if edited := result["edited_states"]:
+        print(
+            f"edited states, per second: {edited['edited_and_stepped_per_s_per_core']:,.0f} made "
+            f"and played for a step by a core, {edited['edited_and_settled_per_s_per_core']:,.0f} "
+            f"until all frames show the edit; {edited['scored_per_s']:,.0f} scored by the agent"
+        )

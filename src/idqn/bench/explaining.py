@@ -20,6 +20,11 @@ from idqn.bench.process import Say, alone, tidy_when_terminated
 from idqn.bench.saliency_loop import saliency_loop
 from idqn.config import Config
 from idqn.envs import describe
+from idqn.envs.editing import NOOP
+from idqn.envs.single import make_editable
+from idqn.errors import UserError
+from idqn.evaluate import EVALUATION_SEED
+from idqn.explain.edited import AT_ONCE, heard
 from idqn.explain.kinds import Settings, Subject, explain, usual
 from idqn.explain.perturbation import Scale, perturb, squared_changes
 from idqn.explain.states import States, about
@@ -30,6 +35,8 @@ from idqn.run_dir import RunDir
 from idqn.system import resolve_device, system_info
 
 _STATES_AT_ONCE = 8  # that saliency is measured with; the loop does the first of them
+_STEPS_BEFORE_EDITS = 100  # the games' own openings are over by then
+_ASKED = 10
 
 
 class Work(NamedTuple):
@@ -92,6 +99,7 @@ def measure(work: Work, folder: Path, say: Say) -> dict[str, Any]:
         **memory,
         "threads": torch.get_num_threads(),
         "saliency": saliency_speed(agent, subject.states, work.repeats),
+        "edited_states": edited_states_speed(agent, work.repeats),
     }
 
 
@@ -140,6 +148,42 @@ def saliency_speed(agent: Agent, states: States, repeats: int) -> dict[str, Any]
         "loop": "as the authors': per mask the mask and the blurred frame made anew, and one "
         "forward pass, for one action; OpenCV for scipy. Batched: all actions",
     }
+
+
+def edited_states_speed(agent: Agent, repeats: int) -> dict[str, Any] | None:
+    """How fast the search for adversarial states makes edited states, by one emulator on one core,
+    and asks the agent about them; None for a game that cannot be edited."""
+    try:
+        env = make_editable(agent.config.env)
+    except UserError:
+        return None
+    try:
+        if not env.edits:
+            return None
+        env.reset(EVALUATION_SEED)
+        for _ in range(_STEPS_BEFORE_EDITS):
+            if any(env.step(NOOP)[2:]):
+                env.reset(EVALUATION_SEED)
+                break
+        choices = [(name, params) for name in env.edits for params in env.choices(name)]
+        rng = np.random.default_rng(EVALUATION_SEED)
+        trials = [[choices[i]] for i in rng.integers(len(choices), size=AT_ONCE)]
+        made = [settled.observation for settled in env.try_edits(trials)]
+        heard(agent, made)  # the first time, libraries prepare themselves
+        stepping, making, asking = [], [], []
+        for _ in range(repeats):
+            stepping.append(_timed(lambda: list(env.try_edits(trials, [NOOP]))))
+            making.append(_timed(lambda: list(env.try_edits(trials))))
+            asking.append(_timed(lambda: [heard(agent, made) for _ in range(_ASKED)]) / _ASKED)
+        return {
+            "edited_and_stepped_per_s_per_core": round(AT_ONCE / statistics.median(stepping), 1),
+            "edited_and_settled_per_s_per_core": round(AT_ONCE / statistics.median(making), 1),
+            "scored_per_s": round(AT_ONCE / statistics.median(asking), 1),
+            "settle_steps": env.settle_steps,
+            "states_at_once": AT_ONCE,
+        }
+    finally:
+        env.close()
 
 
 def _timed(function: Callable[[], object]) -> float:

@@ -22,7 +22,7 @@ from idqn.explain.twins import Game, Trajectory, record, walk
 
 PLAYERS = ("pacman", "player", "chicken", "ship")  # what games call what the agent moves
 _PER_MOMENT = 16  # edits, where there are moments enough
-_AT_ONCE = 256  # observations
+AT_ONCE = 256  # observations
 
 
 class Moment(NamedTuple):
@@ -162,19 +162,24 @@ class _Made:
     def _add(self, observation: NDArray[np.uint8]) -> int:
         self._waiting.append(observation)
         self._seen += 1
-        if len(self._waiting) == _AT_ONCE:
+        if len(self._waiting) == AT_ONCE:
             self._flush()
         return self._seen - 1
 
     def _flush(self) -> None:
         if not self._waiting:
             return
-        out = self.agent.look(np.stack(self._waiting), decode=False)
-        said = [out.q.cpu().numpy(), self.agent.choose(out)]
-        if "attention" in out:
-            said.append(out.attention.cpu().numpy())
-        self._said.append(tuple(said))
+        self._said.append(heard(self.agent, self._waiting))
         self._waiting = []
+
+
+def heard(agent: Agent, observations: list[NDArray[np.uint8]]) -> tuple[NDArray[Any], ...]:
+    """What the agent says of each: Q, its action, and attention where it has some."""
+    out = agent.look(np.stack(observations), decode=False)
+    said = [out.q.cpu().numpy(), agent.choose(out)]
+    if "attention" in out:
+        said.append(out.attention.cpu().numpy())
+    return tuple(said)
 
 
 def _moments(games: tuple[Trajectory, ...], settle: int, horizon: int, count: int) -> list[Moment]:

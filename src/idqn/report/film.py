@@ -32,7 +32,8 @@ def write_film(film: Film, path: Path, beside: Film | None = None) -> None:
     options: dict[str, Any] = {"macro_block_size": 1, "output_params": ["-movflags", "+faststart"]}
     drawn = frames(film) if beside is None else _side_by_side(film, beside)
     writer: Any
-    with imageio.get_writer(path, fps=film.steps_per_second, **options) as writer:
+    # named, because without imageio-ffmpeg others claim that they can write it
+    with imageio.get_writer(path, "FFMPEG", fps=film.steps_per_second, **options) as writer:
         for frame in drawn:
             writer.append_data(frame)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -12,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idqn.explain.film import Film
-from idqn.report.drawing import Atlas, Image, atlas, number
-from idqn.report.film import write_film
+from idqn.report import video
+from idqn.report.drawing import Atlas, Image, atlas
 from idqn.report.section import Section
 
 VIDEO = "film.mp4"
 _LARGEST = 240  # pixels of a screen's longer side in the page
-_EMBEDDED_BYTES = 1_500_000  # a larger video only lies beside the page
 _LOSSLESS, _LOSSLESS_BYTES = 101, 1_500_000  # WebP; screens with more detail than this lose some
 
 
 def section(result: Film) -> Section:
-    video = _video(result)
+    film = video.encode(result)
+    offer = video.offer(film, VIDEO, "The same", "the game as a video")
     return Section(
         kind=result.kind,
         title="A game, step by step",
@@ -31,12 +29,12 @@ def section(result: Film) -> Section:
         "are those that the chosen action's value depends on.",
         caveat="One game is an anecdote; and a place can matter to a value without mattering to "
         "the choice, when it moves the values of all actions alike.",
-        html=f"<div id='film-player'></div>{_offer(video)}",
+        html=f"<div id='film-player'></div>{offer}",
         finding=_finding(result),
         weight=0.25,
         data=_data(result),
         script="film.js",
-        files={VIDEO: video},
+        files=video.files(film, VIDEO),
     )
 
 
@@ -91,27 +89,6 @@ def _shares(values: NDArray[np.float32], of: NDArray[np.float32] | float) -> str
     """As bytes, in base64: 255 is all."""
     shares = (255 * values / np.maximum(of, 1e-12)).round().astype(np.uint8)
     return base64.b64encode(shares.tobytes()).decode()
-
-
-def _video(film: Film) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / VIDEO
-        write_film(film, path)
-        return path.read_bytes()
-
-
-def _offer(video: bytes) -> str:
-    """The video itself if it is small, and a link to it."""
-    size = number(len(video) / 1e6, 2)
-    link = f"<a href='{VIDEO}' download='{VIDEO}'>{VIDEO}</a> ({size} MB)"
-    if len(video) > _EMBEDDED_BYTES:
-        return f"<p>The same as a video lies beside this page: {link}.</p>"
-    url = "data:video/mp4;base64," + base64.b64encode(video).decode()
-    return (
-        f"<details class='film-video'><summary>The same as a video</summary>"
-        f"<video controls preload='metadata' aria-label='the game as a video' src='{url}'></video>"
-        f"<p>{link}</p></details>"
-    )
 
 
 def _finding(film: Film) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import tempfile
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -16,13 +14,12 @@ from numpy.typing import NDArray
 from idqn.explain.extra_pellet import ExtraPellet
 from idqn.explain.inverted_triangle import InvertedTriangle, cleared
 from idqn.explain.twins import COUNTERFACTUAL, FACTUAL, SIDES, Twins
+from idqn.report import video
 from idqn.report.drawing import Atlas, Image, Line, atlas, lines, number, table
-from idqn.report.film import write_film
 from idqn.report.section import Section
 
 _LARGEST = 210  # pixels of a screen's longer side in the page
 _LOSSLESS, _LOSSLESS_BYTES = 101, 1_000_000
-_EMBEDDED_BYTES = 1_000_000
 
 
 def pellet_section(result: ExtraPellet) -> Section:
@@ -97,7 +94,7 @@ def _section(
     more: str = "",
 ) -> Section:
     name = f"{result.kind}.mp4"
-    video = _video(result, name)
+    both = video.encode(result.film(FACTUAL), beside=result.film(COUNTERFACTUAL))
     rows = [
         *facts,
         ("return of the film", *(_total(result.film(side).reward) for side in SIDES)),
@@ -120,12 +117,12 @@ def _section(
         f"<p class='twins-note'>{escape(parting)}</p>"
         + table(["", *_names(result)], rows)
         + more
-        + _offer(video, name),
+        + video.offer(both, name, "Both", "both games as a video"),
         finding=finding,
         weight=weight,
         data=_data(result),
         script="twins.js",
-        files={name: video},
+        files=video.files(both, name),
     )
 
 
@@ -272,23 +269,3 @@ def _shares(values: NDArray[np.float32], of: NDArray[np.float32] | float) -> str
     """As bytes, in base64: 255 is all."""
     shares = (255 * values / np.maximum(of, 1e-12)).round().astype(np.uint8)
     return base64.b64encode(shares.tobytes()).decode()
-
-
-def _video(result: Twins, name: str) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        write_film(result.film(FACTUAL), path, beside=result.film(COUNTERFACTUAL))
-        return path.read_bytes()
-
-
-def _offer(video: bytes, name: str) -> str:
-    """The video itself if it is small, and a link to it."""
-    link = f"<a href='{name}' download='{name}'>{name}</a> ({number(len(video) / 1e6, 2)} MB)"
-    if len(video) > _EMBEDDED_BYTES:
-        return f"<p>Both as a video lie beside this page: {link}.</p>"
-    url = "data:video/mp4;base64," + base64.b64encode(video).decode()
-    return (
-        f"<details class='film-video'><summary>Both as a video</summary>"
-        f"<video controls preload='metadata' aria-label='both games as a video' src='{url}'>"
-        f"</video><p>{link}</p></details>"
-    )
