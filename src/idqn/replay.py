@@ -351,9 +351,9 @@ class _Staging:
         count = runs * envs * (2 * stack + 6) + 2 * runs
         self._sizes = [count * 8, runs * envs * 4, runs * envs * math.prod(frame_shape)]
         self._frame_shape = frame_shape
-        on_gpu = device.type == "cuda"
-        self._host = torch.zeros(sum(self._sizes), dtype=torch.uint8, pin_memory=on_gpu)
-        self._device = self._host.to(device) if on_gpu else self._host
+        pinned = device.type == "cuda"
+        self._host = torch.zeros(sum(self._sizes), dtype=torch.uint8, pin_memory=pinned)
+        self._device = self._host.to(device)  # on a CPU, the same
         self._books, self._reward, self._frames = (part.numpy() for part in self._parts(self._host))
 
     def fill(

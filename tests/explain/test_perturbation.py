@@ -183,7 +183,7 @@ def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     scale = Scale.of(33, 33)._replace(rows=2, columns=2)
     perturb(agent, random_states(agent, 3), scale, lambda *news: told.append(news))
     assert told == [("perturbing states", 3, 3)]
-    monkeypatch.setitem(perturbation._PIXELS_AT_ONCE, "cpu", 2 * 2 * 33 * 33)
+    monkeypatch.setattr(perturbation, "_PIXELS_IN_CACHE", 2 * 2 * 33 * 33)
     told.clear()
     perturb(agent, random_states(agent, 3), scale, lambda *news: told.append(news))
     assert told == [("perturbing states", done, 3) for done in (2, 3)]

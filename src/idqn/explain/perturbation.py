@@ -23,7 +23,8 @@ from idqn.look import Look
 from idqn.networks import members
 
 _REACH = 4.0  # sigmas
-_PIXELS_AT_ONCE = {"cpu": 2**21, "cuda": 2**24}  # of a row of masks: a cache's worth, or a GPU's
+_PIXELS_AT_ONCE = 2**24  # of a row of masks, on a GPU
+_PIXELS_IN_CACHE = 2**21  # the same on a CPU
 
 
 class Scale(NamedTuple):
@@ -64,7 +65,8 @@ def perturb(
     scale = scale or Scale.of(height, width)
     masks = make_masks(height, width, scale, agent.device)
     pixels = scale.columns * height * width
-    at_once = max(1, _PIXELS_AT_ONCE[agent.device.type] // pixels)
+    most = _PIXELS_IN_CACHE if agent.device.type == "cpu" else _PIXELS_AT_ONCE
+    at_once = max(1, most // pixels)
     plain, perturbed = [], []
     with torch.no_grad(), _exact():
         for begin in range(0, len(observations), at_once):
