@@ -9,7 +9,7 @@ All environments take their turns in a fixed order, so the next step of the same
 
 The books (where each ring stands) are kept on the host, because only the host knows when an
 episode was truncated and an extra frame must be stored; draws and pixels stay on the device. What
-a step adds goes there in two copies, from memory of its own for each turn (`Staging`), and is
+a step adds goes there in two copies, from memory of its own for each turn (`staging.py`), and is
 sorted in there.
 """
 
@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from idqn.capture import Captured, compiled
-from idqn.priorities import Priorities, Prioritized, Shares, pick
-from idqn.rng import make_lanes, random_bits, random_index
+from idqn.draws import Source, Stored, Sums, draw_batch, gather
+from idqn.priorities import Priorities, Prioritized
+from idqn.rng import make_lanes
+from idqn.staging import Staging
 from idqn.types import Batch, Step
 
 
@@ -88,10 +90,10 @@ class Replay:
         self.prioritized = (
             None if priorities is None else Prioritized(priorities, runs, capacity, device)
         )
-        self._stored = _Stored(
+        self._stored = Stored(
             self.frames, self.slots, self.action, self.reward, self.terminated, self.ended
         )
-        self._sums = _Sums(
+        self._sums = Sums(
             torch.tensor(returns.discount, device=device)[:, None],
             torch.tensor(
                 [1.0 if clip else math.inf for clip in returns.clip_rewards], device=device
@@ -113,13 +115,13 @@ class Replay:
         size = envs // turns
         self._turns = [slice(turn * size, (turn + 1) * size) for turn in range(turns)]
         self._staging = [
-            _Staging(runs, size, frame_stack, given_shape, device) for _ in range(turns)
+            Staging(runs, size, frame_stack, given_shape, device) for _ in range(turns)
         ]
         self._commit = [
             Captured(lambda t=turn: self._sort_in(t), device)  # type: ignore[misc]
             for turn in range(turns)
         ]
-        self._draw = compiled(_draw, device)
+        self._draw = compiled(draw_batch, device)
         self._lanes: Tensor | None = None
 
         # books: how many frames and transitions each run ever wrote, and the oldest live one
@@ -148,7 +150,7 @@ class Replay:
     def observation(self, turn: int | None = None) -> Tensor:
         """The current observations, of one turn's environments or all, [P, E, C, H, W]."""
         part = slice(None) if turn is None else self._turns[turn]
-        return _gather(self.frames, self._current_slots[:, part])
+        return gather(self.frames, self._current_slots[:, part])
 
     def episode(self, turn: int | None = None) -> Tensor:
         """The numbers of the current episodes, of one turn's environments or all, [P, E]."""
@@ -201,7 +203,7 @@ class Replay:
         if self._lanes is None or len(self._lanes) != batch_size:
             self._lanes = make_lanes(batch_size, self.device)
         counter = torch.zeros_like(self.seeds) + draw
-        source = _Source(self._drawable, self.seeds, counter, self._lanes)
+        source = Source(self._drawable, self.seeds, counter, self._lanes)
         shares = None
         if self.prioritized is not None:
             shares = self.prioritized.shares(self._drawable, counter)
@@ -314,158 +316,6 @@ class Replay:
 
     def _to_device(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
-
-
-class _Staged(NamedTuple):
-    """One turn's step on the device."""
-
-    frames: Tensor  # [P, e, c, h, w] uint8
-    reward: Tensor  # [P, e]
-    transition: Tensor  # [P, e, k+1]
-    frame_place: Tensor  # [P, e]
-    place: Tensor  # [P, e]
-    action: Tensor  # [P, e]
-    terminated: Tensor  # [P, e] bool
-    ended: Tensor  # [P, e] bool
-    current: Tensor  # [P, e, k]
-    drawable: Tensor  # [2, P]
-
-
-class _Staging:
-    """Where a turn's steps wait, on the host and on the device, always in the same memory.
-
-    Filling it again must wait until the device has copied it. It has, once the actions chosen
-    after it have been read.
-    """
-
-    def __init__(
-        self,
-        runs: int,
-        envs: int,
-        stack: int,
-        frame_shape: tuple[int, int, int],
-        device: torch.device,
-    ) -> None:
-        self._shape, self._stack = (runs, envs), stack
-        # one block of memory, so that one copy takes it there: books, rewards, frames
-        count = runs * envs * (2 * stack + 6) + 2 * runs
-        self._sizes = [count * 8, runs * envs * 4, runs * envs * math.prod(frame_shape)]
-        self._frame_shape = frame_shape
-        pinned = device.type == "cuda"
-        self._host = torch.zeros(sum(self._sizes), dtype=torch.uint8, pin_memory=pinned)
-        self._device = self._host.to(device)  # on a CPU, the same
-        self._books, self._reward, self._frames = (part.numpy() for part in self._parts(self._host))
-
-    def fill(
-        self, frames: NDArray[np.uint8], reward: NDArray[np.float32], **books: NDArray[np.generic]
-    ) -> None:
-        np.copyto(self._frames, frames.reshape(self._frames.shape))
-        np.copyto(self._reward, reward)
-        flat = [books[name].reshape(-1) for name in _Staged._fields[2:]]
-        np.concatenate(flat, out=self._books, casting="unsafe")
-        if self._device is not self._host:
-            self._device.copy_(self._host, non_blocking=True)
-
-    def on_device(self) -> _Staged:
-        books, reward, frames = self._parts(self._device)
-        n, k = self._shape[0] * self._shape[1], self._stack
-        sizes = [n * (k + 1), n, n, n, n, n, n * k, 2 * self._shape[0]]
-        transition, frame_place, place, action, terminated, ended, current, drawable = (
-            torch.split_with_sizes(books, sizes)
-        )
-        return _Staged(
-            frames,
-            reward,
-            transition.view(*self._shape, k + 1).int(),
-            frame_place.view(self._shape),
-            place.view(self._shape),
-            action.view(self._shape),
-            terminated.view(self._shape).bool(),
-            ended.view(self._shape).bool(),
-            current.view(*self._shape, k),
-            drawable.view(2, -1),
-        )
-
-    def _parts(self, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        books, reward, frames = torch.split_with_sizes(block, self._sizes)
-        return (
-            books.view(torch.int64),
-            reward.view(torch.float32).view(self._shape),
-            frames.view(*self._shape, *self._frame_shape),
-        )
-
-
-class _Source(NamedTuple):
-    """What a draw depends on."""
-
-    drawable: Tensor  # [2, P]: the first transition that may be drawn, and how many may
-    seeds: Tensor  # [P]
-    counter: Tensor  # [P]
-    lanes: Tensor  # [B]
-
-
-class _Stored(NamedTuple):
-    """All transitions; C is the capacity."""
-
-    frames: Tensor  # [P, 1+ring, c, h, w]
-    slots: Tensor  # [P, C, k+1]
-    action: Tensor  # [P, C]
-    reward: Tensor  # [P, C]
-    terminated: Tensor  # [P, C]
-    ended: Tensor  # [P, C]
-
-
-class _Sums(NamedTuple):
-    """How rewards are summed."""
-
-    discount: Tensor  # [P, 1]
-    limit: Tensor  # [P, 1], of each reward's size
-    ahead: tuple[int, ...]  # how many places further on the next steps lie
-
-
-def _draw(source: _Source, shares: Shares | None, stored: _Stored, sums: _Sums) -> Batch:
-    """A batch per run. A function of tensors alone, so that it can be compiled."""
-    drawable, seeds, counter, lanes = source
-    if shares is not None:
-        place, weight = pick(shares, random_bits(seeds, counter, lanes))
-    else:
-        oldest, size = drawable
-        index = random_index(seeds, counter, lanes, size)  # [P, B]
-        place = (index + oldest[:, None]) % stored.slots.shape[1]
-        weight = torch.ones_like(place, dtype=torch.float32)
-    return _look_up(place, weight, stored, sums)
-
-
-def _look_up(place: Tensor, weight: Tensor, stored: _Stored, sums: _Sums) -> Batch:
-    """The transitions at `place` [P, B], each with the rewards of the steps that followed it up
-    to n or its episode's end."""
-    run = torch.arange(len(place), device=place.device)[:, None]
-
-    def reward_at(place: Tensor) -> Tensor:
-        return stored.reward[run, place].clamp(-sums.limit, sums.limit)
-
-    reward, discount, last = reward_at(place), sums.discount.expand(place.shape), place
-    for offset in sums.ahead:
-        further = (place + offset) % stored.slots.shape[1]
-        over = stored.ended[run, last]  # and stays so, because `last` stays
-        reward = torch.where(over, reward, reward + discount * reward_at(further))
-        discount = torch.where(over, discount, discount * sums.discount)
-        last = torch.where(over, last, further)
-    return Batch(
-        observation=_gather(stored.frames, stored.slots[run, place, :-1]),
-        action=stored.action[run, place],
-        reward=reward,
-        next_observation=_gather(stored.frames, stored.slots[run, last, 1:]),
-        discount=torch.where(stored.terminated[run, last], 0.0, discount),
-        place=place,
-        weight=weight,
-    )
-
-
-def _gather(frames: Tensor, slots: Tensor) -> Tensor:
-    """[P, B, k] frame places to [P, B, k*c, h, w] observations."""
-    run = torch.arange(len(frames), device=frames.device)[:, None, None]
-    return frames[run, slots.long()].flatten(2, 3)
 
 
 _TENSORS = ("frames", "slots", "action", "reward", "terminated", "ended", "episodes")

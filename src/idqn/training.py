@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,60 +14,28 @@ from typing import IO, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from idqn import checkpoint
-from idqn.capture import Captured, has_kernels
-from idqn.config import Config, field_names, to_dict
-from idqn.envs import EnvPositions, RunEnvs, VectorEnv, describe, shows_screens
+from idqn.capture import Captured
+from idqn.choice import Choice
+from idqn.config import Config
+from idqn.envs import EnvPositions, describe
 from idqn.envs.registry import check_same_frames
 from idqn.errors import DivergenceError, UserError
 from idqn.learner import Learner
 from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans, record_step
-from idqn.priorities import Priorities
-from idqn.replay import Replay, Returns, Shrink
+from idqn.population import check_population, population_envs, population_replay
 from idqn.run_dir import RunDir
+from idqn.saving import Saving
 from idqn.system import resolve_device, system_info
 from idqn.types import Step
-
-PER_RUN_FIELDS = frozenset(
-    {
-        "train.seed",
-        "train.discount",
-        "train.clip_rewards",
-        "loss.bellman",
-        "loss.distributional",
-        "loss.reconstruction",
-        "loss.diversity",
-        "optimizer.learning_rate",
-        "agent.exploration_factor",
-        "agent.beta",
-        "agent.epsilon_start",
-        "agent.epsilon_end",
-        "agent.epsilon_steps",
-        "agent.noise_sigma",
-        "agent.value_min",
-        "agent.value_max",
-        "agent.value_spacing",
-        "agent.key_init_std",
-        "agent.linear_init_std",
-        "env.id",
-        "env.max_pool",
-        "env.noop_max",
-        "env.fire_on_reset",
-        "env.sticky_probability",
-        "env.full_action_space",
-        "env.max_episode_frames",
-    }
-)
-"""Fields in which the runs of one population may differ; the others shape the shared program."""
 
 
 class Training:
     """A population in training."""
 
     def __init__(self, configs: list[Config]) -> None:
-        _check_population(configs)
+        check_population(configs)
         self.configs = configs
         self.config = config = configs[0]  # for what all runs share
         self.device = resolve_device(config.system.device)
@@ -78,7 +45,6 @@ class Training:
             torch.set_float32_matmul_precision(config.system.matmul_precision)
         specs = [describe(c.env) for c in configs]
         check_same_frames(specs, [c.env.id for c in configs])
-        seeds = [c.train.seed for c in configs]
         envs, turns = config.train.envs, config.train.turns
         assert turns is not None
 
@@ -87,22 +53,7 @@ class Training:
         shape = specs[0].observation_shape(config.env.frame_stack)
         actions = [spec.num_actions for spec in specs]
         self.learner = Learner(configs, shape, actions, self.device)
-        self.replay = Replay(
-            config.replay.transitions,
-            specs[0].frame_shape,
-            config.env.frame_stack,
-            envs,
-            seeds,
-            self.device,
-            turns,
-            _shrink(self.envs.frame_shape, specs[0].frame_shape, self.device),
-            returns=Returns(
-                config.train.n_step,
-                [c.train.discount for c in configs],
-                [c.train.clip_rewards for c in configs],
-            ),
-            priorities=_priorities(config),
-        )
+        self.replay = population_replay(configs, specs[0], self.envs.frame_shape, self.device)
         self.statistics = [EpisodeStatistics(envs) for _ in configs]
         self.means = UpdateMeans()
         self.steps = 0  # agent steps of each run
@@ -110,7 +61,7 @@ class Training:
         self.turn = 0  # whose environments act next
         self.pending: list[NDArray[np.int64] | None] = [None] * turns  # sent and not yet answered
         self._turn_envs = envs // turns
-        self._choices = [_Choice(self.learner, self.replay, turn) for turn in range(turns)]
+        self._choices = [Choice(self.learner, self.replay, turn) for turn in range(turns)]
         self._update = Captured(self._draw_and_learn, self.device)
         self._updates_logged = 0
         self.runs: list[RunDir] = []
@@ -118,7 +69,7 @@ class Training:
         self.writers: list[MetricsWriter] = []
         self._best: list[float | None] = [None for _ in configs]
         self._saved_frames: int | None = None
-        self._saving = _Saving(beside=self.device.type == "cuda")
+        self._saving = Saving(beside=self.device.type == "cuda")
         self._elapsed = 0.0
         self._began = time.monotonic()
         self._last_log = (0, 0.0)
@@ -390,115 +341,3 @@ class Training:
 
     def _elapsed_now(self) -> float:
         return self._elapsed + time.monotonic() - self._began
-
-
-class _Saving:
-    """Compressing and writing a checkpoint, `beside` training where a GPU does the training: what
-    is written are copies then, and a core to spare."""
-
-    def __init__(self, beside: bool) -> None:
-        self._thread = ThreadPoolExecutor(1, "idqn-checkpoint") if beside else None
-        self._writing: Future[None] | None = None
-
-    def begin(self, write: Callable[[], None]) -> None:
-        if self._thread is None:
-            write()
-        else:
-            self._writing = self._thread.submit(write)
-
-    def finish(self) -> None:
-        """Wait for the last one; raises what went wrong with it."""
-        if self._writing is not None:
-            writing, self._writing = self._writing, None
-            writing.result()
-
-    def close(self) -> None:
-        if self._thread is not None:
-            self._thread.shutdown()
-
-
-class _Choice:
-    """The choice of one turn's actions. The device is asked to begin it, then goes on with other
-    work; only reading the actions waits, and only for them."""
-
-    def __init__(self, learner: Learner, replay: Replay, turn: int) -> None:
-        device = learner.device
-        self._learner, self._replay, self._turn = learner, replay, turn
-        self._choose = Captured(self._on_device, device)
-        self._host: Tensor | None = None
-        event: Any = torch.cuda.Event
-        self._done = event() if device.type == "cuda" else None
-
-    def begin(self) -> None:
-        self._choose()
-        if self._done is not None:
-            self._done.record()
-
-    def actions(self) -> NDArray[np.int64]:
-        """[P*E/turns]"""
-        if self._done is not None:
-            self._done.synchronize()
-        assert self._host is not None
-        actions: NDArray[np.int64] = self._host.numpy().flatten()
-        return actions
-
-    def _on_device(self) -> None:
-        replay, turn = self._replay, self._turn
-        episode = replay.episode(turn)
-        first_env = turn * episode.shape[1]
-        chosen = self._learner.act(replay.observation(turn), episode, first_env)
-        if self._host is None:
-            self._host = torch.empty_like(chosen, device="cpu", pin_memory=chosen.is_cuda)
-        self._host.copy_(chosen, non_blocking=True)
-
-
-def population_envs(configs: list[Config], device: torch.device) -> VectorEnv:
-    """The environments of a population that is trained on `device`."""
-    shared = configs[0]
-    assert shared.train.turns is not None
-    # emulators have no time to spare, GPUs do: there, screens are shrunk
-    screens = has_kernels(device) and all(shows_screens(config.env) for config in configs)
-    return VectorEnv(
-        [RunEnvs(config.env, config.train.seed) for config in configs],
-        shared.train.envs,
-        shared.system.workers,
-        shared.train.turns,
-        screens,
-        watchful=device.type == "cuda",
-    )
-
-
-def _priorities(config: Config) -> Priorities | None:
-    options = config.replay
-    if not options.prioritized:
-        return None
-    draws = max(1, options.priority_correction_steps // config.train.train_every_steps)
-    return Priorities(options.priority_exponent, options.priority_correction, draws)
-
-
-def _shrink(
-    given: tuple[int, int, int], wanted: tuple[int, int, int], device: torch.device
-) -> Shrink | None:
-    if given == wanted:
-        return None
-    from idqn.kernels import ShrinkToArea
-
-    return ShrinkToArea(given, wanted[1:], device)
-
-
-def _check_population(configs: list[Config]) -> None:
-    for name in field_names():
-        if name in PER_RUN_FIELDS:
-            continue
-        values = [_field(config, name) for config in configs]
-        for value in values:
-            if value != values[0]:
-                raise UserError(
-                    f"the runs of one population must agree in {name}, got {values[0]!r} and "
-                    f"{value!r}; train them separately"
-                )
-
-
-def _field(config: Config, dotted: str) -> Any:
-    group, name = dotted.split(".")
-    return to_dict(config)[group][name]

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from idqn.capture import Captured
 from idqn.config import Config
 from idqn.envs import describe
+from idqn.population import population_envs
 from idqn.replay import Replay
 from idqn.system import resolve_device
-from idqn.training import Training, population_envs
+from idqn.training import Training
 from idqn.types import Step
 
 _WINDOWS = 5
