@@ -157,8 +157,8 @@ def load(
     run: str | os.PathLike[str], checkpoint_name: str | int = "latest", device: str = "cpu"
 ) -> Agent:
     """Load the agent of a run directory, from its "latest" or "best" checkpoint or one at so many
-    frames."""
-    directory = RunDir.open(run)
+    frames; or one that comes with idqn, as "zoo:NAME"."""
+    directory = RunDir.open(run, only_reading=True)
     config = directory.config()
     frames = checkpoint.find(directory, checkpoint_name)
     weights = checkpoint.load_weights(directory, frames)

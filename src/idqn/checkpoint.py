@@ -44,27 +44,36 @@ class Checkpoint:
 
 def save(run: RunDir, frames: int, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint; on any failure earlier ones stay as they were."""
-    final = run.checkpoint(frames)
-    temporary = run.checkpoints / f".{final.name}.{os.getpid()}"
     shapes = {
         name: {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape)}
         for name, t in checkpoint.replay.items()
     }
     state = checkpoint.state | {"replay": shapes}
+    files = {
+        WEIGHTS: iter([_pack(checkpoint.weights)]),
+        TRAINING: iter([_pack(checkpoint.training)]),
+        REPLAY: _compress(checkpoint.replay),
+        STATE: iter([json.dumps(state, indent=1).encode()]),
+    }
+    return _save_files(run, frames, files)
+
+
+def save_weights(run: RunDir, frames: int, weights: dict[str, Tensor]) -> Path:
+    """A checkpoint that can be played and explained, but not trained on."""
+    return _save_files(run, frames, {WEIGHTS: iter([_pack(weights)])})
+
+
+def _save_files(run: RunDir, frames: int, files: dict[str, Iterator[bytes]]) -> Path:
+    final = run.checkpoint(frames)
+    temporary = run.checkpoints / f".{final.name}.{os.getpid()}"
     try:
         temporary.mkdir(parents=True)
-        sums = {
-            WEIGHTS: _write(temporary / WEIGHTS, [_pack(checkpoint.weights)]),
-            TRAINING: _write(temporary / TRAINING, [_pack(checkpoint.training)]),
-            REPLAY: _write(temporary / REPLAY, _compress(checkpoint.replay)),
-            STATE: _write(temporary / STATE, [json.dumps(state, indent=1).encode()]),
-        }
         seal = {
             "format": FORMAT,
             "version": VERSION,
             "run_id": run.identity,
             "frames": frames,
-            "sha256": sums,
+            "sha256": {name: _write(temporary / name, parts) for name, parts in files.items()},
         }
         _write(temporary / COMPLETE, [json.dumps(seal, indent=1).encode()])
         sync_directory(temporary)
@@ -79,7 +88,7 @@ def save(run: RunDir, frames: int, checkpoint: Checkpoint) -> Path:
             f"the last good one is at {kept[-1]:,} frames. Free some space, then "
             f"`idqn resume {run.path}`"
             if kept
-            else "it would have been the first. Free some space, delete the run and train again"
+            else "it would have been the first. Free some space, delete the run and begin again"
         )
         raise UserError(
             f"could not write the checkpoint at {frames:,} frames to '{run.path}': "
@@ -225,6 +234,11 @@ def _opened(run: RunDir, frames: int) -> tuple[Path, dict[str, str]]:
 
 def _verified(folder: Path, name: str, sums: dict[str, str]) -> Path:
     path = folder / name
+    if name not in sums:
+        raise UserError(
+            f"'{folder}' has no {name}: it was exported to be played and explained, and cannot be "
+            f"trained on; resume the run that it came from"
+        )
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -232,7 +246,7 @@ def _verified(folder: Path, name: str, sums: dict[str, str]) -> Path:
                 digest.update(chunk)
     except OSError as error:
         raise UserError(_damaged(RunDir(folder.parent.parent), folder, name)) from error
-    if digest.hexdigest() != sums.get(name):
+    if digest.hexdigest() != sums[name]:
         raise UserError(_damaged(RunDir(folder.parent.parent), folder, name))
     return path
 

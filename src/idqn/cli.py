@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import tyro
 
-from idqn import commands
+from idqn import commands, sharing
 from idqn.bench import commands as bench
 from idqn.bench import explain as bench_explain
 from idqn.config import Config, EnvConfig, field_names, from_dict, unchecked
@@ -219,6 +219,8 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "attack": (commands.AttackOptions, commands.attack),
     "config": (commands.ConfigOptions, commands.config),
     "runs": (commands.RunsOptions, commands.runs),
+    "zoo": (sharing.ZooOptions, sharing.zoo_),
+    "export": (sharing.ExportOptions, sharing.export),
     "bench train": (bench.BenchTrainOptions, bench.bench_train),
     "bench env": (bench.BenchEnvOptions, bench.bench_env),
     "bench replay": (bench.BenchReplayOptions, bench.bench_replay),

@@ -414,21 +414,9 @@ def runs(options: RunsOptions) -> int:
                 f"{frames:,} ({100 * frames / config.train.frames:.0f} %)",
                 _number(metrics.get("return_last_100")),
                 _number(metrics.get("return_best_100")),
-                _number(_evaluated(run, config)),
+                _number((run.newest_evaluation(config) or {}).get("mean")),
             ]
         )
     headings = ["run", "environment", "agent", "seed", "frames", "last 100", "best 100"]
     console.print_table([*headings, "evaluated"], rows)
     return 0
-
-
-def _evaluated(run: RunDir, config: Config) -> float | None:
-    """The agent's newest evaluation in the games it was trained on, of most episodes."""
-    own = [
-        data
-        for data in run.evaluations().values()
-        if data.get("policy") == config.agent.name
-        and data.get("sticky_probability") == config.env.sticky_probability
-    ]
-    newest = max(own, key=lambda d: (d["frames_trained"], d["episodes"]), default=None)
-    return None if newest is None else float(newest["mean"])

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from idqn import zoo
 from idqn.config import Config, from_dict, to_json
 from idqn.errors import UserError
 
@@ -122,7 +123,12 @@ class RunDir:
         return runs
 
     @staticmethod
-    def open(path: str | os.PathLike[str]) -> RunDir:
+    def open(path: str | os.PathLike[str], only_reading: bool = False) -> RunDir:
+        """The run at `path`, of that name in the usual folder, or `zoo:NAME`: the agent that comes
+        with idqn or, unless one is only reading, a copy of it in the usual folder."""
+        if str(path).startswith(zoo.PREFIX):
+            name = str(path).removeprefix(zoo.PREFIX)
+            return RunDir(zoo.shipped(name) if only_reading else zoo.copied(name, DEFAULT_ROOT))
         run = RunDir(Path(path))
         if not run.path.exists() and (DEFAULT_ROOT / path).is_dir():
             run = RunDir(DEFAULT_ROOT / path)
@@ -155,18 +161,23 @@ class RunDir:
             raise UserError(f"another process is training '{self.path}'; wait for it") from None
         return file
 
+    def metrics(self) -> list[dict[str, Any]]:
+        """All complete rows of metrics, oldest first."""
+        return list(self._complete_rows())[::-1]
+
     def last_metrics(self) -> dict[str, Any]:
         """The newest complete row of metrics, or nothing."""
+        return next(self._complete_rows(), {})
+
+    def _complete_rows(self) -> Iterator[dict[str, Any]]:
+        """From the newest on."""
         if not self.metrics_file.exists():
-            return {}
+            return
         for line in reversed(self.metrics_file.read_bytes().splitlines()):
-            try:
+            with suppress(ValueError):
                 row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                return row
-        return {}
+                if isinstance(row, dict):
+                    yield row
 
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """What is stored under `evaluation/`, by file name, less what cannot be read."""
@@ -175,6 +186,16 @@ class RunDir:
             with suppress(ValueError):
                 found[file.stem] = json.loads(file.read_text())
         return found
+
+    def newest_evaluation(self, config: Config) -> dict[str, Any] | None:
+        """The agent's newest evaluation in the games it was trained on, of most episodes."""
+        own = [
+            data
+            for data in self.evaluations().values()
+            if data.get("policy") == config.agent.name
+            and data.get("sticky_probability") == config.env.sticky_probability
+        ]
+        return max(own, key=lambda d: (d["frames_trained"], d["episodes"]), default=None)
 
 
 def find_runs(root: Path) -> Iterator[RunDir]:
