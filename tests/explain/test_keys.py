@@ -16,6 +16,7 @@ from idqn.agent import Agent
 from idqn.errors import UserError
 from idqn.explain import States, collect
 from idqn.explain import keys as explain_keys
+from idqn.explain.decoding import seen_by_attention
 from idqn.explain.keys import Keys
 from idqn.run_dir import RunDir
 from tests.explain.untrained import untrained
@@ -50,6 +51,10 @@ def test_keys_are_decoded_and_compared(changes: dict[str, Any]) -> None:
     np.testing.assert_array_equal(found.images, decoded.round().astype(np.uint8))
     np.testing.assert_allclose(found.contrast, decoded - decoded.mean(0), atol=0.2)
     np.testing.assert_allclose(found.common, decoded.mean(0) - mean, atol=0.1)
+    apart = agent.keys - agent.keys.mean(1, keepdim=True)
+    stretched = apart / apart.norm(dim=-1, keepdim=True) * found.state_norm
+    seen = agent.decode(stretched).numpy() - mean
+    np.testing.assert_allclose(found.seen, seen, atol=0.2)
     np.testing.assert_allclose(found.mean_picture, mean)
     expected = np.abs(decoded - mean).mean((2, 3, 4))
     np.testing.assert_allclose(found.departure, expected, rtol=0.01, atol=0.01)
@@ -63,6 +68,17 @@ def test_keys_are_decoded_and_compared(changes: dict[str, Any]) -> None:
         found.place(found.nearest), np.searchsorted(found.shown, found.nearest)
     )
     np.testing.assert_array_equal(found.shown[found.place(found.nearest)], found.nearest)
+
+
+def test_what_attention_sees_of_keys_is_all_that_it_needs() -> None:
+    agent, states = subject()
+    embedding = torch.as_tensor(states.embedding)
+    seen = seen_by_attention(agent.keys, length=7.0)
+    torch.testing.assert_close(seen.norm(dim=-1), torch.full(seen.shape[:2], 7.0))
+    length = (agent.keys - agent.keys.mean(1, keepdim=True)).norm(dim=-1)  # [A, N]
+    logits = torch.einsum("te,ane->tan", embedding, seen / 7.0) * length
+    attention = logits.softmax(-1).numpy()
+    np.testing.assert_allclose(attention, states.attention, rtol=1e-4, atol=1e-6)
 
 
 def test_large_pictures_are_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

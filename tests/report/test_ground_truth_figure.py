@@ -25,7 +25,10 @@ def around(values: Any, width: float = 0.02) -> np.ndarray:
 def example(**changes: Any) -> GroundTruth:
     density = np.tile([9.0, 2.0, 4.0, 0.5, 1.5], (len(MAPS), 1))
     density[1] = [9.0, 3.0, 1.5, 0.5, 1.5]
-    places = [[[0.9, 0.2, 0.7], [0.16, 0.15, 0.01]], [[3.0, 0.0, 3.0], [0.5, 0.2, 0.3]]]
+    places = [
+        [[0.9, 0.2, 0.7], [0.16, 0.15, 0.01], [0.4, 0.2, 0.2]],
+        [[3.0, 0.0, 3.0], [0.5, 0.2, 0.3], [0.6, 0.2, 0.4]],
+    ]
     found = GroundTruth(
         ABOUT,
         states=700,
@@ -60,17 +63,17 @@ def test_maps_on_walls_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("difference", "expected"),
-    [(0.01, "no more often than chance"), (0.1, " more often than"), (-0.1, "less often than")],
+    [(0.01, "no more often than"), (0.1, "more often than"), (-0.1, "less often than")],
 )
 def test_keys_are_held_against_chance(difference: float, expected: str) -> None:
     assert example().places is not None
     places = np.array(example().places)
+    told = f"{expected} chance ({number(15 + 100 * difference)} % against {number(15.0)} %)"
     places[0, 1] = around([0.15 + difference, 0.15, difference])
+    assert f"near pacman {told}, and" in section(example(places=places)).finding
+    places[0, 2] = places[0, 1]
     finding = section(example(places=places)).finding
-    assert expected in finding
-    assert ("no more" in finding) == (expected == "no more often than chance")
-    assert f" % against {number(15.0)} %)" in finding
-    assert f"({number(15 + 100 * difference)} % against" in finding
+    assert finding.endswith(f"and {told} as attention sees them.")
 
 
 def test_without_keys_there_are_maps() -> None:

@@ -46,6 +46,7 @@ def example(
         images=(mean + departing).round().clip(0, 255).astype(np.uint8),
         contrast=(departing - common).astype(np.float16),
         common=common.astype(np.float16),
+        seen=(3 * departing[::-1]).astype(np.float16),
         mean_picture=mean.astype(np.float32),
         states=50,
         attended=attended,
@@ -114,13 +115,14 @@ def test_views_name_what_they_show() -> None:
         "newest frame",
         "minus the mean",
         "contrast",
+        "as attention sees it",
         "1 before",
     ]
     assert views["all frames at once"]["frames"] == [0, 1]
     assert views["newest frame"]["frames"] == [1]
     assert views["1 before"]["frames"] == [0]
     alone = [view["name"] for view in section(example(frames=1)).data["views"]]
-    assert alone == ["newest frame", "minus the mean", "contrast"]
+    assert alone == ["newest frame", "minus the mean", "contrast", "as attention sees it"]
 
 
 def test_contrast_is_red_where_brighter_and_blue_where_darker() -> None:

@@ -54,6 +54,14 @@ def departures(agent: Agent, embeddings: Tensor) -> Floats:
     return unit((pictures - _mean_image(agent)).flatten(1).double().cpu().numpy())
 
 
+def seen_by_attention(keys: Tensor, length: float) -> Tensor:
+    """What attention can tell of keys [A, N, E]. It stays as it is when one vector is added to all
+    keys of an action, so only what sets a key apart from their mean is left; at the length of
+    states' embeddings, which is what the decoder knows."""
+    apart = keys - keys.mean(1, keepdim=True)
+    return length * torch.nn.functional.normalize(apart, dim=-1)
+
+
 def key_moves(agent: Agent) -> Floats:
     """How far each key [A*N] is from where training began, in lengths of the key there."""
     began = first_agent(agent).keys

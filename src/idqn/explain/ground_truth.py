@@ -14,7 +14,7 @@ from torch import Tensor
 from idqn.agent import Agent
 from idqn.envs.mini_pacman import COLOURS, ENV_ID, MAZE_CELLS, RENDER_SCALE
 from idqn.errors import UserError
-from idqn.explain.decoding import has_decoder
+from idqn.explain.decoding import has_decoder, seen_by_attention
 from idqn.explain.deletion import detail
 from idqn.explain.faithfulness import RESAMPLES, spread
 from idqn.explain.progress import Progress, silent
@@ -29,7 +29,7 @@ MAPPED_STATES = 48
 OBJECTS = ("pacman", "ghost", "pellets", "walls", "floor")
 MAPS = (*METHODS, "picture detail")
 NEAR_CELLS = 2
-PICTURES = ("decoded states", "attended keys")
+PICTURES = ("decoded states", "attended keys", "attended keys, as attention sees them")
 MEASURES = ("nearness", "brightness")
 PLACES = ("here", "elsewhere", "difference")
 
@@ -51,9 +51,10 @@ class GroundTruth(Result):
     frame that it covers. 1 is a map that is the same everywhere; over states."""
     pictures: tuple[str, ...]
     """Of which the newest frame, minus the mean image, is held against pacman's place: decoded
-    states, and decoded keys, of each state the most attended one of the action taken."""
+    states; decoded keys, of each state the most attended one of the action taken; and what
+    attention can tell of these keys, decoded."""
     places: Floats | None
-    """[2 measures, pictures, 3 places, 3], over games. Measures: share of states in which the
+    """[measures, pictures, 3 places, 3], over games. Measures: share of states in which the
     picture's brightest pixel is within 2 cells of pacman; brightness of pacman's pixels, in
     standard deviations of the picture. Places: where pacman is, where pacman is in all states of
     the other games, and the difference. None without a decoder."""
@@ -131,10 +132,12 @@ def _places(agent: Agent, states: States) -> Floats:
     every = np.arange(len(states))
     pacman = object_masks(states, every)[OBJECTS.index("pacman")].reshape(len(states), -1)
     most = states.attention[every, states.action].argmax(-1)
-    keys = agent.keys.cpu()[states.action, most]
+    embeddings = torch.from_numpy(states.embedding)
+    keys = agent.keys.cpu()
+    seen = seen_by_attention(keys, float(embeddings.norm(dim=-1).mean()))
     found = [
-        _two_places(_newest(agent, embeddings), pacman, states)
-        for embeddings in (torch.from_numpy(states.embedding), keys)
+        _two_places(_newest(agent, decoded), pacman, states)
+        for decoded in (embeddings, keys[states.action, most], seen[states.action, most])
     ]
     return np.array(found).swapaxes(0, 1)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from idqn.agent import Agent
 from idqn.errors import UserError
+from idqn.explain.decoding import seen_by_attention
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
 from idqn.explain.states import States, about, collect
@@ -43,6 +44,9 @@ class Keys(Result):
     """[A, N, C, h, w], in grey levels: a decoded key minus the mean of those of its value."""
     common: NDArray[np.float16]
     """[N, C, h, w], in grey levels: the mean of a value's decoded keys minus the mean picture."""
+    seen: NDArray[np.float16]
+    """[A, N, C, h, w], in grey levels: what attention can tell of a key, which is how it differs
+    from the mean key of its action, as long as a state and decoded, minus the mean picture."""
     mean_picture: Floats
     """[C, h, w], in grey levels: the network's mean image, or without one what the decoder draws
     from nothing."""
@@ -98,7 +102,8 @@ def keys(
     agent.decode(vectors[0, 0])  # without a decoder, an error before any game is played
     states = collect(agent, progress=progress) if states is None else states
     attention = attention_of(agent, states)
-    pictures = _pictures(agent, vectors, progress)
+    near = _near(vectors, torch.as_tensor(states.embedding, device=agent.device))
+    pictures = _pictures(agent, vectors, near["state_norm"], progress)
     best = attention.argmax(-1)  # [T, A]
     attended = np.stack([np.bincount(b, minlength=vectors.shape[1]) for b in best.T])
     own = best[np.arange(len(states)), states.action]  # [T]
@@ -108,7 +113,6 @@ def keys(
     found = np.maximum(most, 0).transpose(2, 0, 1)  # [K, A, N]
     top_attention = np.take_along_axis(attention, found, 0).transpose(1, 2, 0)
     progress("comparing keys with states", 0, 1)
-    near = _near(vectors, torch.as_tensor(states.embedding, device=agent.device))
     shown = np.unique(np.concatenate([most[most >= 0], near["nearest"].ravel()]))
     alike, alike_otherwise = _alikeness(pictures.departing, attended > 0)
     state_departure = _state_departure(agent, states, pictures.mean)
@@ -119,6 +123,7 @@ def keys(
         images=pictures.images,
         contrast=pictures.departing - pictures.common,
         common=pictures.common,
+        seen=pictures.seen,
         mean_picture=pictures.mean.cpu().numpy(),
         states=len(states),
         attended=attended,
@@ -158,10 +163,11 @@ class _Pictures(NamedTuple):
     images: NDArray[np.uint8]  # [A, N, C, h, w]
     departing: NDArray[np.float16]  # [A, N, C, h, w], from the mean picture
     common: NDArray[np.float16]  # [N, C, h, w], its mean over actions
+    seen: NDArray[np.float16]  # [A, N, C, h, w], from the mean picture
     mean: Tensor  # [C, h, w]
 
 
-def _pictures(agent: Agent, vectors: Tensor, progress: Progress) -> _Pictures:
+def _pictures(agent: Agent, vectors: Tensor, length: float, progress: Progress) -> _Pictures:
     """One value after another: all keys of a large colour agent at once take gigabytes."""
     assert isinstance(agent.network, QNetwork)
     mean = agent.network.mean_image  # [C, h, w]
@@ -171,15 +177,18 @@ def _pictures(agent: Agent, vectors: Tensor, progress: Progress) -> _Pictures:
     shape = agent.observation_shape
     images = np.empty((actions, count, *shape), np.uint8)
     departing = np.empty((actions, count, *shape), np.float16)
+    seen = np.empty((actions, count, *shape), np.float16)
     common = np.empty((count, *shape), np.float16)
+    alone = seen_by_attention(vectors, length)
     for n in range(count):
         for part in _chunks(actions, shape):
             decoded = agent.decode(vectors[part, n])  # [<=A, C, h, w]
             images[part, n] = decoded.round().byte().cpu().numpy()
             departing[part, n] = (decoded - mean).half().cpu().numpy()
+            seen[part, n] = (agent.decode(alone[part, n]) - mean).half().cpu().numpy()
         common[n] = departing[:, n].mean(0, dtype=np.float32)
         progress("decoding keys", n + 1, count)
-    return _Pictures(images, departing, common, mean)
+    return _Pictures(images, departing, common, seen, mean)
 
 
 def _chunks(count: int, shape: tuple[int, int, int]) -> Iterator[slice]:

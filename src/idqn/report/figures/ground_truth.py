@@ -76,7 +76,8 @@ def _places(result: GroundTruth) -> str:
         rows,
         f"chance: where pacman is in other games; {result.states} states, intervals over "
         f"{result.games} games; attended: of each state, the key that the action taken attends "
-        f"to most",
+        f"to most; as attention sees them: what sets a key apart from the mean key of its action, "
+        f"as long as a state",
     )
 
 
@@ -94,17 +95,22 @@ def _finding(result: GroundTruth) -> str:
         told = f"Not all saliency falls on pacman, ghost and pellets more than on walls ({some})"
     if result.places is None:
         return f"{told}."
-    _, keys = result.places[0]
-    if keys[2, 1] > 0:
+    _, keys, seen = result.places[0]
+    return (
+        f"{told}; pictures of attended keys are brightest near pacman {_against_chance(keys)}, and "
+        f"{_against_chance(seen)} as attention sees them."
+    )
+
+
+def _against_chance(places: NDArray[np.floating]) -> str:
+    here, chance, difference = places
+    if difference[1] > 0:
         how = "more often than chance"
-    elif keys[2, 2] < 0:
+    elif difference[2] < 0:
         how = "less often than chance"
     else:
         how = "no more often than chance"
-    return (
-        f"{told}; pictures of attended keys are brightest near pacman {how} "
-        f"({number(100 * keys[0, 0])} % against {number(100 * keys[1, 0])} %)."
-    )
+    return f"{how} ({number(100 * here[0])} % against {number(100 * chance[0])} %)"
 
 
 def _value(found: NDArray[np.floating]) -> str:

@@ -124,14 +124,25 @@ def _views(result: Keys, sheets: _Sheets) -> list[dict[str, Any]]:
     newest = slice((frames - 1) * sheets.channels, None)
     contrast = result.contrast[:, :, newest].mean(2, dtype=np.float32)  # [A, N, h, w]
     common = result.common[:, newest].mean(1, dtype=np.float32)  # [N, h, w]
+    seen = result.seen[:, :, newest].mean(2, dtype=np.float32)  # [A, N, h, w]
     for name, change, what in (
-        ("minus the mean", contrast + common, "the mean picture of the game"),
-        ("contrast", contrast, "the mean of the pictures of its value over all actions"),
+        ("minus the mean", contrast + common, "Newest frame minus the mean picture of the game"),
+        (
+            "contrast",
+            contrast,
+            "Newest frame minus the mean of the pictures of its value over all actions",
+        ),
+        (
+            "as attention sees it",
+            seen,
+            "What sets the key apart from the mean key of its action, which is all that attention "
+            "can see of it, at a state's length: newest frame minus the mean picture",
+        ),
     ):
         largest = _largest(change, result.unused)
         pictures = (signed_picture(change[a, n], largest) for a, n in sheets.places)
         about = (
-            f"Newest frame minus {what}: red is brighter, blue darker, grey the same; full colour "
+            f"{what}: red is brighter, blue darker, grey the same; full colour "
             f"is a difference of {number(largest, 2)} or more of 255 grey levels."
         )
         views.append({"name": name, "about": about, "atlas": sheets.of(pictures, 80)})
