@@ -23,6 +23,7 @@ from idqn.bench import explain as bench_explain
 from idqn.config import Config, EnvConfig, field_names, from_dict, unchecked
 from idqn.errors import DivergenceError, UserError, nearest
 from idqn.presets import preset
+from idqn.reproduce import commands as studies
 
 T = TypeVar("T")
 
@@ -77,11 +78,11 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"idqn {__version__}")
         return 0
     command, rest = arguments[0], arguments[1:]
-    if command == "bench":
+    if command in ("bench", "reproduce"):
         if not rest or rest[0] in ("-h", "--help"):
-            print(_usage("bench "))
+            print(_usage(f"{command} "))
             return 0 if rest else 2
-        command, rest = f"bench {rest[0]}", rest[1:]
+        command, rest = f"{command} {rest[0]}", rest[1:]
     if command not in _COMMANDS:
         raise UserError(
             f"unknown command '{command}'{nearest(command, _COMMANDS)} "
@@ -221,6 +222,11 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "runs": (commands.RunsOptions, commands.runs),
     "zoo": (sharing.ZooOptions, sharing.zoo_),
     "export": (sharing.ExportOptions, sharing.export),
+    "reproduce table1": (studies.Table1Options, studies.reproduce),
+    "reproduce table2": (studies.Table2Options, studies.reproduce),
+    "reproduce sensitivity": (studies.SensitivityOptions, studies.reproduce),
+    "reproduce ablation": (studies.AblationOptions, studies.reproduce),
+    "reproduce curves": (studies.CurvesOptions, studies.reproduce),
     "bench train": (bench.BenchTrainOptions, bench.bench_train),
     "bench env": (bench.BenchEnvOptions, bench.bench_env),
     "bench replay": (bench.BenchReplayOptions, bench.bench_replay),

@@ -212,12 +212,12 @@ def lines(
         return height - bottom - (y - y0) / (y1 - y0) * (height - bottom - top)
 
     parts = [_svg(width, height, label)]
-    for tick in _ticks(y0, y1):
+    for tick in ticks(y0, y1):
         parts.append(
             f'<line class="grid" x1="{left}" x2="{width - right}" y1="{py(tick):.1f}" '
             f'y2="{py(tick):.1f}"/>' + _text(left - 6, py(tick) + 4, number(tick), "end")
         )
-    for tick in _ticks(x0, x1):
+    for tick in ticks(x0, x1):
         parts.append(_text(px(tick), height - bottom + 16, number(tick), "middle"))
     parts.append(_text((left + width - right) / 2, height - 8, across, "middle"))
     turned = f"translate(13 {(height - bottom + top) / 2:.0f}) rotate(-90)"
@@ -304,7 +304,7 @@ def _range(values: Sequence[NDArray[np.floating]]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """About five round numbers between them."""
     rough = (high - low) / 5
     size = 10 ** np.floor(np.log10(rough))

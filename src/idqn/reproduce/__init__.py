@@ -1,0 +1,1 @@
+"""The paper's tables and curves again, from run directories, beside the published numbers."""
