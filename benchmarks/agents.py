@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import gc
 import json
 import os
 import re
-import signal
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,40 +29,37 @@ from lean import pack
 from report import hardware, versions
 
 from idqn import checkpoint
-from idqn.agent import load
 from idqn.bench.parts import learner_us
-from idqn.config import AgentName, Config, to_dict
+from idqn.config import AgentName, Config
 from idqn.console import TrainingDisplay
 from idqn.errors import DivergenceError, UserError
-from idqn.evaluate import EVALUATION_SEED, play_many, summarize
 from idqn.presets import preset
+from idqn.reproduce.deadline import UNFINISHED, Deadline, OutOfTimeError, require_frames
+from idqn.reproduce.evaluating import evaluate, evaluation_of
+from idqn.reproduce.settings import changes, check_same, game_of
+from idqn.reproduce.training import release_memory
 from idqn.run_dir import RunDir, write_atomically
 from idqn.system import resolve_device
-from idqn.train import Progress, resume, train
+from idqn.train import resume, train
 
 _REFERENCE = "ddqn"
 _AGENTS = (_REFERENCE, *(name for name in get_args(AgentName) if name != _REFERENCE))
-_UNFINISHED = 75  # EX_TEMPFAIL: try again
-
-
-class _OutOfTimeError(Exception):
-    """The rest is for the next command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = _parse(arguments)
     try:
-        _run(args, deadline=time.monotonic() + 60 * args.minutes)
-    except _OutOfTimeError as stopped:
+        _run(args, Deadline(args.minutes))
+    except OutOfTimeError as stopped:
         print(f"{stopped}; the same command goes on", flush=True)
-        return _UNFINISHED
+        return UNFINISHED
     except (UserError, DivergenceError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _run(args: argparse.Namespace, deadline: float) -> None:
+def _run(args: argparse.Namespace, deadline: Deadline) -> None:
     machine = hardware(_gpu(args.device))
     args.out.mkdir(parents=True, exist_ok=True)
     result = _known(args)
@@ -79,7 +72,7 @@ def _run(args: argparse.Namespace, deadline: float) -> None:
         _compare(result["agents"])
         _write(_results_file(args), result)
         print(_line(agent, own), flush=True)
-        _release_memory()
+        release_memory()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -106,13 +99,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _trained(agent: str, args: argparse.Namespace, deadline: float) -> list[RunDir]:
+def _trained(agent: str, args: argparse.Namespace, deadline: Deadline) -> list[RunDir]:
     """The agent's population, trained to the end, by this command or by one before."""
     configs = [_config(agent, game, seed, args) for game in args.games for seed in args.seeds]
     paths = [args.runs_dir / _run_name(config) for config in configs]
     known = [RunDir(path) for path in paths if RunDir(path).config_file.exists()]
     for run in known:
-        _check_same(run, next(c for c in configs if _run_name(c) == run.name))
+        check_same(run, next(c for c in configs if _run_name(c) == run.name), "--runs-dir")
     if known and len(known) < len(paths):
         raise UserError(
             f"of {agent}'s runs only {', '.join(run.name for run in known)} exist in "
@@ -120,76 +113,34 @@ def _trained(agent: str, args: argparse.Namespace, deadline: float) -> list[RunD
         )
     if known and all(checkpoint.find(run) >= args.frames for run in known):
         return known
-    if time.monotonic() > deadline:
-        raise _OutOfTimeError(f"no time left for {agent}")
+    deadline.require(f"for {agent}")
     with TrainingDisplay() as display:
-
-        def watch(progress: Progress) -> None:
-            display(progress)
-            if time.monotonic() > deadline:
-                signal.raise_signal(signal.SIGTERM)  # as if somebody had: checkpoints are written
-
+        watch = deadline.watching(display)
         print(f"{agent}: {'going on with' if known else 'training'} {len(paths)} runs", flush=True)
         outcome = (
             resume(paths[0], watch, frames=args.frames) if known else train(configs, paths, watch)
         )
-    if outcome.frames < args.frames:
-        done = f"{outcome.frames:,} of {args.frames:,} frames"
-        raise _OutOfTimeError(f"{agent} was stopped at {done}")
+    require_frames(agent, outcome.frames, args.frames)
     return outcome.runs
 
 
 def _config(agent: str, game: str, seed: int, args: argparse.Namespace) -> Config:
-    changes = dict(_change(text) for text in args.set)
     return preset(args.preset, game, agent).replace(
         **{
             "train.frames": args.frames,
             "train.seed": seed,
             "system.device": args.device,
             "system.keep_checkpoints": 1,
-            **changes,
+            **changes(args.set),
         }
     )
 
 
-def _change(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UserError(f"--set takes FIELD=VALUE, got '{text}'")
-    for read in (json.loads, int):  # int reads 250_000
-        with suppress(ValueError):
-            return name, read(value)
-    return name, value
-
-
 def _run_name(config: Config) -> str:
-    game = config.env.id.split("/")[-1].rsplit("-v", 1)[0]
-    return f"{game}-{config.agent.name}-s{config.train.seed}"
+    return f"{game_of(config.env.id)}-{config.agent.name}-s{config.train.seed}"
 
 
-def _check_same(run: RunDir, wanted: Config) -> None:
-    """Refuse to go on with a run of other settings."""
-    theirs, ours = (_deciding(config) for config in (run.config(), wanted))
-    for name, value in ours.items():
-        if theirs[name] != value:
-            raise UserError(
-                f"'{run.path}' was trained with {name} = {theirs[name]!r}, not {value!r}; choose "
-                f"another --runs-dir"
-            )
-
-
-def _deciding(config: Config) -> dict[str, Any]:
-    """Fields that decide what is learnt: not how far, nor on what machine."""
-    tree = to_dict(config)
-    return {
-        f"{group}.{name}": value
-        for group, fields in tree.items()
-        for name, value in fields.items()
-        if group != "system" and (group, name) not in {("train", "frames"), ("train", "turns")}
-    }
-
-
-def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: float) -> dict[str, Any]:
+def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: Deadline) -> dict[str, Any]:
     """What the runs' own metrics say, their agents' games, and the learner's speed alone."""
     evaluations = [_evaluated(run, args, deadline) for run in runs]
     configs = [run.config() for run in runs]
@@ -218,26 +169,21 @@ def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: float) -> 
         ],
     }
     if args.learner_seconds > 0:
-        _release_memory()
+        release_memory()
         found["learner_us_per_run_update"] = learner_us(configs, args.learner_seconds)
     return found
 
 
-def _evaluated(run: RunDir, args: argparse.Namespace, deadline: float) -> dict[str, Any] | None:
+def _evaluated(run: RunDir, args: argparse.Namespace, deadline: Deadline) -> dict[str, Any] | None:
     """Games without exploration, played once for each checkpoint."""
     if args.episodes == 0:
         return None
-    frames, config = checkpoint.find(run), run.config()
-    for known in run.evaluations().values():
-        if (known["frames_trained"], known["episodes"]) == (frames, args.episodes):
-            break
-    else:
-        if time.monotonic() > deadline:
-            raise _OutOfTimeError(f"no time left to evaluate {run.name}")
+    frames = checkpoint.find(run)
+    known = evaluation_of(run, frames, args.episodes)
+    if known is None:
+        deadline.require(f"to evaluate {run.name}")
         print(f"{run.name} plays {args.episodes} games", flush=True)
-        agent = load(run.path, frames, args.device)
-        played = list(play_many(agent.act, config.env, args.episodes))
-        summarize(played, config.env, config.agent.name, frames, EVALUATION_SEED).save(run)
+        evaluate(run, frames, args.episodes, args.device)
         return _evaluated(run, args, deadline)
     return {name: known[name] for name in ("episodes", "mean", "interval", "median", "distinct")}
 
@@ -300,13 +246,6 @@ def _write(path: Path, result: dict[str, Any]) -> None:
 def _gpu(device: str) -> str | None:
     found = resolve_device(device)
     return torch.cuda.get_device_name(found) if found.type == "cuda" else None
-
-
-def _release_memory() -> None:
-    """What the last population held, for the next."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

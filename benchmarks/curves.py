@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from typing import Any
 
-from idqn.run_dir import RunDir
+from idqn.reproduce.scores import Row, rows
 
-Row = dict[str, Any]
+__all__ = ["curve", "rows", "scores", "speed"]
 _POINTS = 60
-
-
-def rows(run: RunDir) -> list[Row]:
-    return [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
 
 
 def speed(runs: list[list[Row]]) -> dict[str, Any]:

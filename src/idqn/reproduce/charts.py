@@ -10,7 +10,7 @@ from idqn.report.drawing import ticks
 from idqn.reproduce.curves import Curve, Floats, Panel
 
 WIDTH, HEIGHT = 560, 330  # of a chart
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 172, 52, 50  # its edges, with room for texts
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 178, 52, 50  # its edges, with room for texts
 _COLOURS = ("#1a5fb4", "#c2410c", "#2b8a3e", "#7b3fb5", "#b58900", "#0b8793")
 _INK, _SOFT, _RULE = "#1c1d20", "#5d6068", "#dedcd5"
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
@@ -82,12 +82,12 @@ def _axes(across: Axis, up: Axis) -> str:
         y = up(tick)
         parts.append(
             f'<line x1="{across.first}" x2="{across.last}" y1="{y:.1f}" y2="{y:.1f}" '
-            f'stroke="{_RULE}"/>' + _text(across.first - 7, y + 4, f"{tick:,.6g}", "end")
+            f'stroke="{_RULE}"/>' + _text(across.first - 7, y + 4, _number(tick), "end")
         )
     unit, name = _unit(across.high)
     for tick in ticks(0, across.high / unit):
         x = across(tick * unit)
-        parts.append(_text(x, HEIGHT - _BOTTOM + 17, f"{tick:,.6g}", "middle"))
+        parts.append(_text(x, HEIGHT - _BOTTOM + 17, _number(tick), "middle"))
     middle = (across.first + across.last) / 2
     parts.append(_text(middle, HEIGHT - 14, f"{name}emulator frames", "middle", colour=_SOFT))
     centre = (up.first + up.last) / 2
@@ -96,6 +96,10 @@ def _axes(across: Axis, up: Axis) -> str:
         f'rotate(-90)">mean return of 100 episodes</text>'
     )
     return "".join(parts)
+
+
+def _number(tick: float) -> str:
+    return f"{round(tick, 9) + 0.0:,.6g}".replace("-", "−")
 
 
 def _unit(frames: float) -> tuple[int, str]:
@@ -107,16 +111,17 @@ def _unit(frames: float) -> tuple[int, str]:
 def _marks(panel: Panel, across: Axis, up: Axis) -> str:
     """Dashed lines, with their names to the right, apart enough to be read."""
     marks = sorted(panel.marks, key=lambda mark: up(mark.value))  # from above
+    colours = {c.name: _COLOURS[i % len(_COLOURS)] for i, c in enumerate(panel.curves)}
     places = _apart([up(mark.value) + 4 for mark in marks], HEIGHT - _BOTTOM + 8)
     parts = []
     for mark, place in zip(marks, places, strict=True):
-        y = up(mark.value)
+        y, colour = up(mark.value), colours.get(mark.agent or "", _SOFT)
         parts.append(
             f'<line x1="{across.first}" x2="{across.last}" y1="{y:.1f}" y2="{y:.1f}" '
-            f'stroke="{_SOFT}" stroke-dasharray="5 4" stroke-width="1"/>'
+            f'stroke="{colour}" stroke-dasharray="5 4" stroke-width="1"/>'
             f'<path d="M{across.last} {y:.1f} L{across.last + 10} {place - 4:.1f}" '
-            f'stroke="{_SOFT}" stroke-width="0.6" fill="none"/>'
-            + _text(across.last + 13, place, mark.name, size=11, colour=_SOFT)
+            f'stroke="{colour}" stroke-width="0.6" fill="none"/>'
+            + _text(across.last + 13, place, mark.name, size=11, colour=colour)
         )
     return "".join(parts)
 
@@ -186,5 +191,6 @@ def _text(
 ) -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-        f'font-weight="{weight}" fill="{colour}">{escape(text)}</text>'
+        f'font-weight="{weight}" fill="{colour}" stroke="#ffffff" stroke-width="3" '
+        f'paint-order="stroke">{escape(text)}</text>'
     )

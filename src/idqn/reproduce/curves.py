@@ -42,6 +42,8 @@ class Mark:
 
     name: str
     value: float
+    agent: str | None = None
+    """Ours of the same kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ def _marks(game: str, cells: list[CellResult]) -> tuple[Mark, ...]:
         if game in column.scores:
             name = f"paper's {column.name}" if column.frames == IDQN.frames else column.name
             millions = column.frames // 1_000_000
-            marks.append(Mark(f"{name} ({millions}M)", column.scores[game]))
+            marks.append(Mark(f"{name} ({millions}M)", column.scores[game], agent))
     for frames, scores in DOPAMINE.items():
         if game in scores:
             for name, value in zip(("C51", "Rainbow"), scores[game], strict=True):

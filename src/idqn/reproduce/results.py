@@ -30,6 +30,13 @@ class CellResult:
         return over_seeds(list(self.values(name).values()))
 
     @property
+    def lacking(self) -> str:
+        """What stands where there is no value."""
+        if self.scores and not any(score.reached for score in self.scores):
+            return "unfinished"
+        return "missing"
+
+    @property
     def wanted(self) -> int:
         """Seeds."""
         return len(self.scores) + len(self.missing)

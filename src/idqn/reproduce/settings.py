@@ -57,7 +57,7 @@ def changes(texts: Sequence[str]) -> dict[str, Any]:
 def _change(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise UserError(f"--set takes FIELD=VALUE, for example train.envs=32, got '{text}'")
+        raise UserError(f"--set takes FIELD=VALUE, got '{text}'; for example: train.envs=32")
     for read in (json.loads, int):  # int reads 250_000
         with suppress(ValueError):
             return name, read(value)

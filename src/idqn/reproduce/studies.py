@@ -4,7 +4,7 @@ number that its scores are held against."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from idqn.config import Config, to_dict
@@ -36,10 +36,12 @@ class Cell:
     config: Config
     """Of every seed alike."""
     reference: Reference | None = None
+    in_words: str | None = None
 
     @property
     def label(self) -> str:
-        return ", ".join(self.row)
+        """What sentences call it."""
+        return self.in_words or ", ".join(self.row)
 
     @property
     def game(self) -> str:
@@ -102,6 +104,9 @@ def table2(choices: Choices) -> Study:
     return Study("table2", title, ("frames", "decoder"), tuple(cells), "agreement", False)
 
 
+_WEIGHTS = ("λ1", "λ2", "λ3", "λexp")
+
+
 def sensitivity(choices: Choices) -> Study:
     cells = []
     for weights, score in published.SENSITIVITY.items():
@@ -116,9 +121,12 @@ def sensitivity(choices: Choices) -> Study:
         reference = None
         if score is not None:
             reference = Reference(score, "the paper's", published.PAPER_FRAMES)
-        cells.append(_cell(choices, row, "MsPacman", "idqn", reference, fields))
+        cell = _cell(choices, row, "MsPacman", "idqn", reference, fields)
+        pairs = zip(_WEIGHTS, weights, strict=True)
+        words = ", ".join(f"{name} = {weight:g}" for name, weight in pairs if weight is not None)
+        cells.append(replace(cell, in_words=words))
     title = "Sensitivity to the losses' weights, on MsPacman"
-    return Study("sensitivity", title, ("λ1", "λ2", "λ3", "λexp"), tuple(cells))
+    return Study("sensitivity", title, _WEIGHTS, tuple(cells))
 
 
 def ablation(choices: Choices) -> Study:

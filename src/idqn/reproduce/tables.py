@@ -24,8 +24,9 @@ def document(results: Results) -> list[Block]:
     blocks: list[Block] = [Lines("", [how_far(results.frames), _MEANING[study.measure]])]
     blocks += _BLOCKS[study.name](results) if study.name in _BLOCKS else [ours(results)]
     if study.name != "curves":
-        verdicts = [sentence(result, study.measure) for result in results.cells]
-        blocks.append(Lines("Was it met?", [*verdicts, _MET]))
+        said = [sentence(result, study.measure) for result in results.cells]
+        met = _has_published(results)
+        blocks.append(Lines("Was it met?", [*said, _MET]) if met else Lines("In words", said))
     if runs := _runs(results):
         blocks.append(runs)
     if results.remarks:
@@ -49,8 +50,9 @@ _MET = (
 
 def ours(results: Results) -> Table:
     """A row for each cell: what our runs scored, and the number it is held against."""
-    measures = _measures(results)
-    headings = [*results.study.headings, "seeds", *measures.values(), "published", ""]
+    measures, published_too = _measures(results), _has_published(results)
+    headings = [*results.study.headings, "seeds", *measures.values()]
+    headings += ["published", ""] if published_too else []
     rows = []
     for result in results.cells:
         reference = result.cell.reference
@@ -59,12 +61,18 @@ def ours(results: Results) -> Table:
             [
                 *result.cell.row,
                 _seeds(result, estimate),
-                *(_cell(result.estimate(name)) for name in measures),
-                published_amount(reference.value if reference else None),
-                judge(estimate, reference),
+                *(_cell(result.estimate(name), result.lacking) for name in measures),
             ]
         )
+        if published_too:
+            rows[-1].append(published_amount(reference.value if reference else None))
+            rows[-1].append(judge(estimate, reference) if estimate else "")
     return Table("Ours", headings, rows)
+
+
+def _has_published(results: Results) -> bool:
+    """Whether there is any number to be held against."""
+    return any(result.cell.reference is not None for result in results.cells)
 
 
 def _table1(results: Results) -> list[Block]:
@@ -97,11 +105,11 @@ def _beside_published(results: Results) -> Table:
     ]
     rows = []
     for game in dict.fromkeys(result.cell.game for result in results.cells):
-        means = [_mean(own[game].estimate("best_100")) for own in agents.values()]
+        own = [results_of[game] for results_of in agents.values()]
         rows.append(
             [
                 game,
-                *(amount(mean) if mean is not None else "missing" for mean in means),
+                *(_alone(result) for result in own),
                 *(published_amount(column.scores.get(game)) for column in published.TABLE_1),
                 *(
                     published_amount(score)
@@ -154,10 +162,10 @@ def _table2(results: Results) -> list[Block]:
             [
                 *result.cell.row,
                 _seeds(result, estimate),
-                "missing" if estimate is None else _percent(estimate),
+                result.lacking if estimate is None else _percent(estimate),
                 "-" if frequent is None else f"{frequent.mean:.1f} %",
                 published_amount(reference.value if reference else None, "agreement"),
-                judge(estimate, reference),
+                judge(estimate, reference) if estimate else "",
             ]
         )
     note = "Random actions agree in 11.1 %, one of MsPacman's nine."
@@ -180,7 +188,7 @@ def _sensitivity(results: Results) -> list[Block]:
                 _share(reference.value if reference else None, known),
             ]
         )
-    title = f"best-100 as a share of the default's ({', '.join(default.cell.row)})"
+    title = f"best-100 as a share of that of {default.cell.label}"
     return [*blocks, Table(title, [*results.study.headings, "ours", "published"], rows)]
 
 
@@ -236,9 +244,15 @@ def _seeds(result: CellResult, estimate: Estimate | None) -> str:
     return f"{0 if estimate is None else estimate.seeds} of {result.wanted}"
 
 
-def _cell(estimate: Estimate | None) -> str:
+def _alone(result: CellResult) -> str:
+    """The mean of best-100, without its interval."""
+    estimate = result.estimate("best_100")
+    return result.lacking if estimate is None else amount(estimate.mean)
+
+
+def _cell(estimate: Estimate | None, lacking: str = "missing") -> str:
     if estimate is None:
-        return "missing"
+        return lacking
     if estimate.interval is None:
         return amount(estimate.mean)
     low, high = estimate.interval
