@@ -99,8 +99,8 @@ def _marks(game: str, cells: list[CellResult]) -> tuple[Mark, ...]:
     """The paper's number for each of our agents, Dopamine's, and random play."""
     marks = []
     for agent in dict.fromkeys(result.cell.config.agent.name for result in cells):
-        column = of_agent(agent)
-        if game in column.scores:
+        column = of_agent(agent, game)
+        if column is not None:
             name = f"paper's {column.name}" if column.frames == IDQN.frames else column.name
             millions = column.frames // 1_000_000
             marks.append(Mark(f"{name} ({millions}M)", column.scores[game], agent))

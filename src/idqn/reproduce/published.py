@@ -65,9 +65,10 @@ TABLE_1 = (
 # fmt: on
 
 
-def of_agent(agent: str) -> Column:
-    """The first column of Table 1 that our agent can be held against."""
-    return next(column for column in TABLE_1 if column.agent == agent)
+def of_agent(agent: str, game: str) -> Column | None:
+    """The first column of Table 1 that our agent's score in a game can be held against."""
+    fitting = (column for column in TABLE_1 if column.agent == agent and game in column.scores)
+    return next(fitting, None)
 
 
 DECODERS: dict[str, tuple[str, float | None]] = {

@@ -177,8 +177,8 @@ def _game(name: str, known: Sequence[str]) -> str:
 
 
 def _of_table_1(game: str, agent: str) -> Reference | None:
-    column = published.of_agent(agent)
-    if game not in column.scores:
+    column = published.of_agent(agent, game)
+    if column is None:
         return None
     own = column in (published.IDQN, published.DDQN)
     whose = "the paper's" if own else "the published final"
