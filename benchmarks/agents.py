@@ -15,6 +15,8 @@ import json
 import os
 import re
 import sys
+import tarfile
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -24,8 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import torch
-from curves import curve, rows, scores, speed
-from lean import pack
+from curves import curve, scores, speed
 from report import hardware, versions
 
 from idqn import checkpoint
@@ -33,6 +34,7 @@ from idqn.bench.parts import learner_us
 from idqn.config import AgentName, Config
 from idqn.console import TrainingDisplay
 from idqn.errors import DivergenceError, UserError
+from idqn.export import export, size_mb
 from idqn.presets import preset
 from idqn.reproduce.deadline import UNFINISHED, Deadline, OutOfTimeError, require_frames
 from idqn.reproduce.evaluating import evaluate, evaluation_of
@@ -144,9 +146,9 @@ def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: Deadline) 
     """What the runs' own metrics say, their agents' games, and the learner's speed alone."""
     evaluations = [_evaluated(run, args, deadline) for run in runs]
     configs = [run.config() for run in runs]
-    metrics = [rows(run) for run in runs]
+    metrics = [run.metrics() for run in runs]
     agent = configs[0].agent.name
-    sizes = pack(runs, args.out / f"{agent}.tar", args.weights_mb)
+    sizes = _packed(runs, args.out / f"{agent}.tar", args.weights_mb)
     found = {
         **speed(metrics),
         "time_ratio": None,
@@ -172,6 +174,22 @@ def _measured(runs: list[RunDir], args: argparse.Namespace, deadline: Deadline) 
         release_memory()
         found["learner_us_per_run_update"] = learner_us(configs, args.learner_seconds)
     return found
+
+
+def _packed(runs: list[RunDir], target: Path, most_mb: float) -> dict[str, float]:
+    """Export the newest checkpoints into a tar; returns the MB (of 2**20 bytes) of each run, of
+    which those above `most_mb` were left out; no tar if all were."""
+    with tempfile.TemporaryDirectory(prefix="idqn-agents-") as folder:
+        small = [export(run, checkpoint.find(run), Path(folder, run.name)) for run in runs]
+        sizes = {run.name: round(size_mb(run), 1) for run in small}
+        kept = [run for run in small if sizes[run.name] <= most_mb]
+        if kept:
+            temporary = target.with_name(f".{target.name}")
+            with tarfile.open(temporary, "w") as tar:
+                for run in kept:
+                    tar.add(run.path, run.name)
+            temporary.replace(target)
+    return sizes
 
 
 def _evaluated(run: RunDir, args: argparse.Namespace, deadline: Deadline) -> dict[str, Any] | None:

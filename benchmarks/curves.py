@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from idqn.reproduce.scores import Row, rows
+from idqn.export import thinned
+from idqn.reproduce.scores import Row
 
-__all__ = ["curve", "rows", "scores", "speed"]
 _POINTS = 60
 
 
@@ -39,9 +39,8 @@ def scores(run: list[Row]) -> dict[str, Any]:
 def curve(run: list[Row]) -> dict[str, list[Any]]:
     """The running mean over 100 episodes, at evenly spaced rows up to the last."""
     scored = [row for row in run if row["return_last_100"] is not None]
-    count = min(_POINTS, len(scored))
-    places = [(number + 1) * len(scored) // count - 1 for number in range(count)]
+    points = thinned(scored, _POINTS)
     return {
-        "frames": [scored[place]["frames"] for place in places],
-        "return_last_100": [round(scored[place]["return_last_100"], 2) for place in places],
+        "frames": [row["frames"] for row in points],
+        "return_last_100": [round(row["return_last_100"], 2) for row in points],
     }
