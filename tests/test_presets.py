@@ -124,6 +124,39 @@ def test_quick_for_atari_still_learns() -> None:
     assert config.replay.learning_starts_steps < config.train.frames // config.env.frame_skip
 
 
+TUNED = {
+    "train.n_step": 3,
+    "replay.transitions": 100_000,
+    "agent.epsilon_start": 1.0,
+    "agent.epsilon_end": 0.01,
+    "agent.epsilon_steps": 62_500,
+    "agent.key_init_std": 0.01,
+    "train.clip_rewards": True,
+}
+
+
+def changes(name: str, agent: str) -> dict[str, Any]:
+    """What a preset does otherwise than `paper`."""
+    theirs, ours = preset(name, PONG, agent), preset("paper", PONG, agent)
+    names = (n for n in field_names() if value_of(theirs, n) != value_of(ours, n))
+    return {n: value_of(theirs, n) for n in names}
+
+
+def test_tuned_changes_what_docs_say() -> None:
+    common = {"train.n_step": 3, "replay.transitions": 100_000}
+    assert changes("tuned", "idqn") == TUNED
+    for agent in ("ddqn", "c51"):
+        assert changes("tuned", agent) == {**common, "agent.epsilon_steps": 62_500}
+    for agent in ("noisy", "bootstrap", "ensemble"):
+        assert changes("tuned", agent) == common
+
+
+def test_tuned_keys_begin_short() -> None:
+    """So that what is left in them is what was learnt."""
+    for name, std in {"paper": 0.1, "tuned": 0.01, "quick": 0.01}.items():
+        assert preset(name, PONG).agent.key_init_std == std
+
+
 def test_unknown_preset_names_the_nearest_and_all() -> None:
     with pytest.raises(UserError, match=r"'papr'.*did you mean 'paper'") as caught:
         preset("papr", PONG)
@@ -195,7 +228,7 @@ def test_who_takes_random_actions(agent: str) -> None:
 
 @pytest.mark.parametrize("env_id", [PONG, "idqn/MiniPacman-v0"])
 @pytest.mark.parametrize("agent", BASELINES)
-@pytest.mark.parametrize("name", ["paper", "quick"])
+@pytest.mark.parametrize("name", ["paper", "tuned", "quick"])
 def test_every_agents_presets_are_valid(name: str, agent: str, env_id: str) -> None:
     config = preset(name, env_id, agent)
 

@@ -13,7 +13,7 @@ from idqn.config import Config, to_json, to_toml
 from idqn.errors import UserError, nearest
 from idqn.run_dir import DEFAULT_ROOT, RunDir
 
-PresetName = Literal["paper", "authors", "quick"]
+PresetName = Literal["paper", "authors", "tuned", "quick"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class ConfigOptions:
     envs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="ENV")] = ()
     """Environment id."""
     preset: PresetName = "paper"
-    """paper: the text, made sound; authors: what their code did; quick: small, for a CPU."""
+    """paper: the text, made sound; authors: what their code did; tuned: with what others have
+    found to work better since; quick: small, for a CPU."""
     config: Path | None = None
     """TOML file laid over the preset; flags are laid over both."""
     json: bool = False
@@ -41,7 +42,8 @@ class TrainOptions:
     seeds: tuple[int, ...] | None = None
     """One run per seed; default: the config's."""
     preset: PresetName = "paper"
-    """paper: the text, made sound; authors: what their code did; quick: small, for a CPU."""
+    """paper: the text, made sound; authors: what their code did; tuned: with what others have
+    found to work better since; quick: small, for a CPU."""
     config: Path | None = None
     """TOML file laid over the preset; flags are laid over both."""
     name: str | None = None

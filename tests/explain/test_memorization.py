@@ -37,7 +37,7 @@ from idqn.explain.memorization import (
     repeated,
 )
 from idqn.explain.verdict import FALLS, FEW_GAMES, IGNORES, MEMORISED, PLAYS, UNCLEAR, judge
-from idqn.explain.whole_games import whole_games
+from idqn.explain.whole_games import Stadium, WholeGames
 from idqn.presets import preset
 from idqn.run_dir import RunDir
 from tests.explain.untrained import untrained
@@ -137,7 +137,7 @@ def test_distinct_games_are_counted() -> None:
     """Who always stands still plays games that differ in nothing but their length."""
     players = {"still": Player(lambda seen: np.zeros(len(seen), np.int64), MINI)}
     options = Options(episodes=8, moments=2, beginning_steps=3, workers=0)
-    played = whole_games(players, 8, 30, options.seed, 0)["still"].usual
+    played = _whole_games(players["still"], 8, 30, options.seed).usual
     (found,) = measure(players, options)
     assert found.counts["distinct games"] == len({len(actions) for actions in played.actions})
     assert found.counts["distinct beginnings"] == len(
@@ -155,11 +155,16 @@ def test_starts_of_atari_differ_by_noops_alone() -> None:
 
 def test_random_starts_are_random_until_the_policy_takes_over() -> None:
     players = {"still": Player(lambda seen: np.zeros(len(seen), np.int64), MINI)}
-    pushed = whole_games(players, 20, 6, seed=1, workers=0)["still"].pushed
+    pushed = _whole_games(players["still"], 20, 6, seed=1).pushed
     assert 1 <= len(pushed.actions) <= 10  # half as many, and some were over before
     assert any((actions[:6] != 0).any() for actions in pushed.actions)
     for actions in pushed.actions:
         assert (actions[6:] == 0).all()
+
+
+def _whole_games(player: Player, episodes: int, random_steps: int, seed: int) -> WholeGames:
+    with Stadium([player.env], episodes, seed, workers=0) as stadium:
+        return stadium.play("still", player, random_steps)
 
 
 def _numbers(**changes: Any) -> dict[str, NDArray[np.float64]]:

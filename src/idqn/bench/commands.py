@@ -60,7 +60,8 @@ class BenchTrainOptions:
     json: Path | None = None
     """Write the results here: a list with one object for each population size."""
     preset: PresetName = "paper"
-    """paper: the text, made sound; authors: what their code did; quick: small, for a CPU."""
+    """paper: the text, made sound; authors: what their code did; tuned: with what others have
+    found to work better since; quick: small, for a CPU."""
     config: Path | None = None
     """TOML file laid over the preset; flags are laid over both."""
     quiet: bool = False

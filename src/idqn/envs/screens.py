@@ -51,10 +51,9 @@ class ScreenGroup:
     """n emulators of one game, in the calling thread."""
 
     def __init__(self, config: EnvConfig, count: int) -> None:
-        ALEInterface.setLoggerMode(LoggerMode.Error)
         self.episodes_per_seed = episodes_per_seed(config)
         self._screens = np.zeros((count, *SCREEN_SHAPE), np.uint8)
-        self._games = [_Game(config, screen[0]) for screen in self._screens]
+        self._games = [ScreenGame(config, screen[0]) for screen in self._screens]
         self._actions: list[int] = []
 
     def reset(self, mask: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -83,10 +82,11 @@ class ScreenGroup:
         self._games = []
 
 
-class _Game:
+class ScreenGame:
     """One emulator, which draws into `screen` [210, 160]."""
 
     def __init__(self, config: EnvConfig, screen: NDArray[np.uint8]) -> None:
+        ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ALEInterface()
         self._rom = str(roms.get_rom_path(rom_name(config.id)))
         self._ale.setFloat("repeat_action_probability", config.sticky_probability)
@@ -103,7 +103,7 @@ class _Game:
         )
         self._limit = config.max_episode_frames or NO_LIMIT
         self._draws = np.random.RandomState(0)
-        self._screen, self._earlier = screen, np.zeros_like(screen)
+        self.screen, self._earlier = screen, np.zeros_like(screen)
         self._elapsed = 0
         self._resets = 0  # since the cartridge was loaded
         fast = episodes_per_seed(config) > 1 and self._skip > 2  # to see no screens of before
@@ -128,11 +128,33 @@ class _Game:
             if action is not self._fire and ale.game_over():
                 self._begin()
         if screens is not None and len(actions) < len(screens):
-            np.copyto(self._screen, screens[len(actions)])
+            np.copyto(self.screen, screens[len(actions)])
         else:
-            ale.getScreenGrayscale(self._screen)
+            ale.getScreenGrayscale(self.screen)
         self._earlier.fill(0)
         self._elapsed = 0
+
+    def begin(self, seed: int, resets: int) -> None:
+        """As `reset` does from a seed, and so many times more without one. Where beginnings are
+        remembered, those in between need no emulator, and neither does the seed."""
+        if self._openings is None:
+            self.reset(seed)
+            for _ in range(resets):
+                self.reset(UNSEEDED)
+            return
+        self._draws, self._resets = np.random.RandomState(seed), resets
+        for _ in range(resets):
+            draw_noops(self._draws, self._noop_max)
+        self.reset(UNSEEDED)
+
+    def beginning(self, seed: int, resets: int) -> tuple[bytes, int] | None:
+        """What tells apart where `begin` leads: who begins alike, goes on alike, if it acts alike.
+        None if nobody knows."""
+        if self._openings is None:
+            return None
+        draws = np.random.RandomState(seed)
+        noops = [draw_noops(draws, self._noop_max) for _ in range(resets + 1)]
+        return self._openings.named(resets), noops[-1]
 
     def _begin(self) -> NDArray[np.uint8] | None:
         """Reset the console; returns its first screens, if the emulator does not show them."""
@@ -156,7 +178,7 @@ class _Game:
             if left == 2:
                 ale.getScreenGrayscale(self._earlier)
             elif left == 1:
-                ale.getScreenGrayscale(self._screen)
+                ale.getScreenGrayscale(self.screen)
         if self._pool:
-            np.maximum(self._screen, self._earlier, out=self._screen)
+            np.maximum(self.screen, self._earlier, out=self.screen)
         return reward, over, late and not over

@@ -72,6 +72,11 @@ class FrameStack:
         self.observation = np.concatenate([kept, frame], axis=1)
         return self.observation
 
+    def keep(self, envs: NDArray[np.int64]) -> None:
+        """Forget all other environments."""
+        if len(envs) < len(self.observation):
+            self.observation = self.observation[envs]
+
 
 class SingleImageEnv:
     """Any Gymnasium image environment as a `SingleEnv`."""

@@ -10,12 +10,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import signal
-import sys
-import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any
@@ -26,6 +23,7 @@ from numpy.typing import NDArray
 from idqn.envs.atari import SCREEN_SHAPE
 from idqn.envs.dealing import RunEnvs, Seats, deal
 from idqn.envs.episodes import EnvPositions
+from idqn.envs.processes import clean_birth, dismiss
 from idqn.envs.registry import describe
 from idqn.envs.worker import DONE, Crew, Listener, allocate, map_arrays, work
 from idqn.errors import UserError
@@ -66,7 +64,7 @@ class VectorEnv:
         self._processes: list[Any] = []
         # Also at exit, and with a priority, so that it comes before multiprocessing sends SIGTERM,
         # which workers ignore, and waits: whoever forgets `close` would wait for ever.
-        self._dismiss = Finalize(self, _dismiss, (self._pipes, self._processes), exitpriority=0)
+        self._dismiss = Finalize(self, dismiss, (self._pipes, self._processes), exitpriority=0)
         self._dealt = deal(runs, envs_per_run, turns, max(workers, 1))
         self._local: Crew | None = None
         memory = (turns, self.count // turns, self.frame_shape)
@@ -172,7 +170,7 @@ class VectorEnv:
     def _start_worker(self, context: Any, job: tuple[Any, ...]) -> None:
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(theirs, *job), daemon=True)
-        with _clean_birth():
+        with clean_birth():
             process.start()
         theirs.close()
         self._pipes.append(ours)
@@ -220,39 +218,3 @@ class _Log:
     def actions(self) -> list[NDArray[np.uint16]]:
         ends = zip(self._actions, self._length.tolist(), strict=True)
         return [own[:length].copy() for own, length in ends]
-
-
-@contextmanager
-def _clean_birth() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C from birth, that stay on one core, and that do not run the
-    user's script again, as `spawn` would: workers need nothing from it, and few scripts are written
-    to stand it."""
-    program = vars(sys.modules["__main__"])
-    names: tuple[str, ...] = ("__file__", "__spec__")
-    hidden = {name: program[name] for name in names if name in program}
-    one_thread = ("OMP_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")  # read when numpy, OpenCV load
-    threads = {name: os.environ.get(name) for name in one_thread}
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
-    try:
-        program.update(dict.fromkeys(hidden))
-        os.environ.update(dict.fromkeys(one_thread, "1"))
-        yield
-    finally:
-        program.update(hidden)
-        for name, value in threads.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        if in_main_thread:
-            signal.signal(signal.SIGINT, before)
-
-
-def _dismiss(pipes: list[Connection], processes: list[Any]) -> None:
-    for pipe in pipes:
-        pipe.close()  # a worker ends when its pipe does
-    for process in processes:
-        process.join(timeout=5)
-        if process.is_alive():
-            process.kill()

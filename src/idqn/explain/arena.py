@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from types import TracebackType
 from typing import NamedTuple
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from idqn.config import EnvConfig
-from idqn.envs import EnvPositions, RunEnvs, VectorEnv
 from idqn.envs.single import FrameStack
+from idqn.envs.troupe import Troupe
 from idqn.explain.progress import Progress, silent
 
 Choose = Callable[[NDArray[np.uint8], NDArray[np.int64], int], NDArray[np.int64]]
@@ -30,13 +31,14 @@ class Games(NamedTuple):
 
 class Arena:
     """Environments that start any episode of one list, which `seed` decides: what is played twice
-    with the same numbers begins the same twice."""
+    with the same numbers begins the same twice. Who finds it taken waits."""
 
     def __init__(
         self, config: EnvConfig, count: int, seed: int, workers: int | None = None
     ) -> None:
         self._config, self._count = config, count
-        self._vector = VectorEnv([RunEnvs(config, seed)] * count, 1, workers)
+        self._troupe = Troupe(config, count, seed, workers)
+        self._taken = Lock()
 
     def play(
         self,
@@ -45,20 +47,38 @@ class Arena:
         max_steps: int | None = None,
         doing: str = "playing",
         progress: Progress = silent,
+        steady: bool = False,
     ) -> Games:
-        """Game i is episode number `episodes[i]`; none is longer than `max_steps`."""
-        actions: list[NDArray[np.int64]] = []
-        returns: list[float] = []
-        for first in range(0, len(episodes), self._count):
-            games = np.arange(first, min(first + self._count, len(episodes)))
+        """Game i is episode number `episodes[i]`; none is longer than `max_steps`. Of a `steady`
+        player, who always does the same if it sees the same, games that begin alike are played
+        once."""
+        with self._taken:
+            first = self._alike(episodes) if steady else np.arange(len(episodes))
+            own, inverse = np.unique(first, return_inverse=True)
+            actions: list[NDArray[np.int64]] = []
+            returns: list[float] = []
+            for done in range(0, len(own), self._count):
+                games = own[done : done + self._count]
 
-            def show(done: int, first: int = first) -> None:
-                progress(doing, first + done, len(episodes))
+                def show(more: int, done: int = done) -> None:
+                    progress(doing, done + more, len(own))
 
-            played = self._round(choose, games, episodes[games], max_steps, show)
-            actions += played.actions
-            returns += played.returns.tolist()
-        return Games(tuple(actions), np.array(returns))
+                played = self._round(choose, games, episodes[games], max_steps, show)
+                actions += played.actions
+                returns += played.returns.tolist()
+        return Games(tuple(actions[i] for i in inverse), np.array(returns)[inverse])
+
+    def _alike(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[n], for each the first that begins as it does."""
+        found: dict[object, int] = {}
+        beginnings = self._troupe.beginnings(episodes)
+        return np.array(
+            [
+                i if beginning is None else found.setdefault(beginning, i)
+                for i, beginning in enumerate(beginnings)
+            ],
+            np.int64,
+        )
 
     def _round(
         self,
@@ -68,29 +88,25 @@ class Arena:
         max_steps: int | None,
         show: Callable[[int], None],
     ) -> Games:
-        n, positions = len(games), EnvPositions.start(self._count)
-        positions.episode[:n] = episodes
-        stack = FrameStack(self._count, self._config.frame_stack, self._vector.frame_shape)
-        observation = stack.push(self._vector.start(positions), np.ones(self._count, bool))
-        playing = np.arange(self._count) < n  # the others idle: they step, and nobody looks
-        actions: list[list[int]] = [[] for _ in range(n)]
+        n = len(games)
+        stack = FrameStack(n, self._config.frame_stack, self._troupe.frame_shape)
+        stack.push(self._troupe.begin(episodes), np.ones(n, bool))
+        playing = np.arange(n)
+        actions: list[list[int]] = [[] for _ in games]
         returns = np.zeros(n)
         steps = 0
-        while playing.any():
-            own = np.flatnonzero(playing)
-            chosen = np.zeros(self._count, np.int64)
-            chosen[own] = choose(observation[own], games[own], steps)
-            step = self._vector.step(chosen)
-            for env, action in zip(own.tolist(), chosen[own].tolist(), strict=True):
-                actions[env].append(action)
-            returns[own] += step.reward[own]
-            over = step.terminated | step.truncated
-            observation = stack.push(step.frame, over)
+        while len(playing) and (max_steps is None or steps < max_steps):
+            chosen = choose(stack.observation, games[playing], steps)
+            answer = self._troupe.step(playing, chosen)
+            for game, action in zip(playing.tolist(), chosen.tolist(), strict=True):
+                actions[game].append(action)
+            returns[playing] += answer.reward
             steps += 1
-            playing &= ~over
-            if max_steps is not None and steps >= max_steps:
-                playing[:] = False
-            show(n - int(playing.sum()))
+            left = np.flatnonzero(~answer.over)
+            stack.keep(left)
+            stack.push(answer.frame[left], np.zeros(len(left), bool))
+            playing = playing[left]
+            show(n - len(playing))
         return Games(tuple(np.array(own, np.int64) for own in actions), returns)
 
     def __enter__(self) -> Arena:
@@ -102,4 +118,4 @@ class Arena:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._vector.close()
+        self._troupe.close()

@@ -8,7 +8,7 @@ takes what is put beside its way.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -31,9 +31,10 @@ from idqn.explain.intervals import (
 from idqn.explain.noticing import Stage
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
+from idqn.explain.side_by_side import side_by_side
 from idqn.explain.states import about
 from idqn.explain.verdict import Verdict, judge
-from idqn.explain.whole_games import STICKY, Player, WholeGames, whole_games
+from idqn.explain.whole_games import STICKY, Player, Stadium
 
 RANDOM = "random"
 
@@ -115,7 +116,7 @@ def memorization(
     env = agent.config.env
     chosen = dataclasses.replace(options or Options(), episodes=episodes)
     players = {
-        agent.origin.run: Player(agent.act, env),
+        agent.origin.run: Player(agent.act, env, steady=True),
         RANDOM: Player(random_policy(env, chosen.seed), env),
     }
     if other is not None:
@@ -126,7 +127,7 @@ def memorization(
             )
         name = other.origin.run
         players[name if name not in players else f"{name} (other)"] = Player(
-            other.act, other.config.env
+            other.act, other.config.env, steady=True
         )
     measured = measure(players, chosen, progress)
     rule, food = IRRELEVANT.get(env.id), FOOD.get(env.id)
@@ -147,6 +148,19 @@ def memorization(
     )
 
 
+class Found(NamedTuple):
+    """Some of what there is to be found out about a player."""
+
+    numbers: dict[str, Number]
+    counts: dict[str, int]
+
+    def __or__(self, other: Found) -> Found:
+        return Found(self.numbers | other.numbers, self.counts | other.counts)
+
+
+Part = Callable[[Progress], Found]
+
+
 class Measured(NamedTuple):
     numbers: dict[str, Number]
     counts: dict[str, int]
@@ -158,24 +172,29 @@ def measure(
 ) -> list[Measured]:
     """Of policies of any kind; the one named "random", if there is one, is the floor that losses
     are held against."""
-    played = whole_games(
-        players,
-        options.episodes,
-        options.random_start_steps,
-        options.seed,
-        options.workers,
-        progress,
-    )
-    found = []
-    for name, player in players.items():
-        numbers: dict[str, Number] = dict.fromkeys(NUMBERS, UNKNOWN)
-        counts = dict.fromkeys(COUNTS, 0)
-        _count_games(numbers, counts, played[name], options)
-        _count_edits(numbers, counts, player, options, _named(progress, name))
-        found.append((numbers, counts))
+    envs = [player.env for player in players.values()]
+    with Stadium(envs, options.episodes, options.seed, options.workers) as stadium:
+
+        def parts(name: str, player: Player) -> list[Part]:
+            both: list[Part] = [
+                lambda shown: _games(name, player, options, stadium, shown),
+                lambda shown: _edits(player, options, _named(shown, name)),
+            ]
+            if player.steady:
+                return both
+            # whoever has dice throws them in this order
+            return [lambda shown: both[0](shown) | both[1](shown)]
+
+        jobs = [(name, part) for name in players for part in parts(name, players[name])]
+        news = side_by_side([part for _, part in jobs], progress)
+    found = {
+        name: Found(dict.fromkeys(NUMBERS, UNKNOWN), dict.fromkeys(COUNTS, 0)) for name in players
+    }
+    for (name, _), part_of_it in zip(jobs, news, strict=True):
+        found[name] |= part_of_it
     random_return, random_returns = float("nan"), 0
     if RANDOM in players:
-        numbers, counts = found[list(players).index(RANDOM)]
+        numbers, counts = found[RANDOM]
         random_return, random_returns = float(numbers["return"][0]), counts["distinct returns"]
 
     def verdict(numbers: dict[str, Number], counts: dict[str, int], env: EnvConfig) -> Verdict:
@@ -184,7 +203,7 @@ def measure(
 
     return [
         Measured(numbers, counts, verdict(numbers, counts, player.env))
-        for (numbers, counts), player in zip(found, players.values(), strict=True)
+        for (numbers, counts), player in zip(found.values(), players.values(), strict=True)
     ]
 
 
@@ -196,13 +215,16 @@ def expected_starts(env: EnvConfig, episodes: int) -> float:
     return float(different * (1 - (1 - 1 / different) ** episodes))
 
 
-def _count_games(
-    numbers: dict[str, Number], counts: dict[str, int], played: WholeGames, options: Options
-) -> None:
-    usual, sticky, pushed = played
-    numbers["return"] = mean_of(usual.returns)
-    counts["games"] = len(usual.returns)
+def _games(
+    name: str, player: Player, options: Options, stadium: Stadium, progress: Progress
+) -> Found:
+    usual, sticky, pushed = stadium.play(name, player, options.random_start_steps, progress)
     beginnings = [actions[: options.beginning_steps] for actions in usual.actions]
+    numbers = {
+        "return": mean_of(usual.returns),
+        "lost: random start": difference_of_means(usual.returns, pushed.returns),
+    }
+    counts = {"games": len(usual.returns), "random starts": len(pushed.returns)}
     for what, things in (
         ("returns", usual.returns.tolist()),
         ("games", [actions.tobytes() for actions in usual.actions]),
@@ -210,11 +232,10 @@ def _count_games(
     ):
         counts[f"distinct {what}"] = len(set(things))
         numbers[f"repeated {what}"] = repeated(things)
-    counts["random starts"] = len(pushed.returns)
-    numbers["lost: random start"] = difference_of_means(usual.returns, pushed.returns)
     if sticky is not None:
         counts["sticky games"] = len(sticky.returns)
         numbers["lost: sticky"] = difference_of_means(usual.returns, sticky.returns)
+    return Found(numbers, counts)
 
 
 def repeated(things: Sequence[object]) -> Number:
@@ -222,17 +243,12 @@ def repeated(things: Sequence[object]) -> Number:
     return share_of(sum(things.count(thing) > 1 for thing in things), len(things))
 
 
-def _count_edits(
-    numbers: dict[str, Number],
-    counts: dict[str, int],
-    player: Player,
-    options: Options,
-    progress: Progress,
-) -> None:
+def _edits(player: Player, options: Options, progress: Progress) -> Found:
+    numbers, counts = {}, {}
     irrelevant, food = IRRELEVANT.get(player.env.id), FOOD.get(player.env.id)
     who = irrelevant or food
     if who is None:
-        return
+        return Found({}, {})
     where = (player.policy, player.env, who.player, options.moments, options.seed, progress)
     with Stage(*where) as stage:
         if irrelevant is not None:
@@ -249,6 +265,7 @@ def _count_edits(
             without = share_of(int(fed.reached_unedited.sum()), len(fed.reached))
             numbers["reached"], numbers["reached, unedited"] = with_it, without
             numbers["gain"] = difference_of_shares(with_it, without)
+    return Found(numbers, counts)
 
 
 def _named(progress: Progress, name: str) -> Progress:

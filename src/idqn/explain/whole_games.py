@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
+from types import TracebackType
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ _AT_ONCE = 50  # games
 class Player(NamedTuple):
     policy: Policy
     env: EnvConfig
+    steady: bool = False
+    """Does the same whenever it sees the same, and so plays what begins alike alike."""
 
 
 class WholeGames(NamedTuple):
@@ -31,44 +34,58 @@ class WholeGames(NamedTuple):
     """Begun with random actions; games that were over before the policy's turn are left out."""
 
 
-def whole_games(
-    players: Mapping[str, Player],
-    episodes: int,
-    random_start_steps: int,
-    seed: int,
-    workers: int | None = None,
-    progress: Progress = silent,
-) -> dict[str, WholeGames]:
-    """Half as many with sticky actions, which only Atari has, and from random starts."""
-    every = np.arange(episodes)
-    half = every[: max(1, episodes // 2)]
-    found = {}
-    with ExitStack() as stack:
-        arenas: dict[EnvConfig, Arena] = {}
+class Stadium:
+    """An arena for each kind of environment; half as many games with sticky actions, which only
+    Atari has, and from random starts."""
 
-        def arena(env: EnvConfig) -> Arena:
-            if env not in arenas:
-                opened = Arena(env, min(_AT_ONCE, episodes), seed, workers)
-                arenas[env] = stack.enter_context(opened)
-            return arenas[env]
+    def __init__(
+        self, envs: Iterable[EnvConfig], episodes: int, seed: int, workers: int | None = None
+    ) -> None:
+        self._every, self._half = np.arange(episodes), np.arange(max(1, episodes // 2))
+        self._seed = seed
+        kinds = {kind for env in envs for kind in (env, _unsteady(env)) if kind is not None}
+        with ExitStack() as stack:
+            self._arenas = {
+                env: stack.enter_context(Arena(env, min(_AT_ONCE, episodes), seed, workers))
+                for env in kinds
+            }
+            self._close = stack.pop_all().close
 
-        for name, (policy, env) in players.items():
-            act = _always(policy)
-            usual = arena(env).play(act, every, doing=f"{name} plays", progress=progress)
-            sticky = None
-            if env.is_atari and env.sticky_probability < STICKY:
-                unsteady = arena(dataclasses.replace(env, sticky_probability=STICKY))
-                doing = f"{name} plays with sticky actions"
-                sticky = unsteady.play(act, half, doing=doing, progress=progress)
-            rng = np.random.default_rng(seed)
-            until = rng.integers(1, random_start_steps + 1, len(half))
-            anyhow = random_policy(env, seed + 1)
-            doing = f"{name} plays from random starts"
-            pushed = arena(env).play(
-                _taking_over(policy, anyhow, until), half, doing=doing, progress=progress
-            )
-            found[name] = WholeGames(usual, sticky, _outlived(pushed, until))
-    return found
+    def play(
+        self, name: str, player: Player, random_start_steps: int, progress: Progress = silent
+    ) -> WholeGames:
+        policy, env, steady = player
+        act, usual = _always(policy), self._arenas[env]
+        doing = f"{name} plays"
+        own = usual.play(act, self._every, doing=doing, progress=progress, steady=steady)
+        sticky, unsteady = None, _unsteady(env)
+        if unsteady is not None:
+            doing = f"{name} plays with sticky actions"
+            sticky = self._arenas[unsteady].play(act, self._half, doing=doing, progress=progress)
+        rng = np.random.default_rng(self._seed)
+        until = rng.integers(1, random_start_steps + 1, len(self._half))
+        anyhow = _taking_over(policy, random_policy(env, self._seed + 1), until)
+        doing = f"{name} plays from random starts"
+        pushed = usual.play(anyhow, self._half, doing=doing, progress=progress)
+        return WholeGames(own, sticky, _outlived(pushed, until))
+
+    def __enter__(self) -> Stadium:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+
+def _unsteady(env: EnvConfig) -> EnvConfig | None:
+    """With sticky actions, where they are something new."""
+    if not env.is_atari or env.sticky_probability >= STICKY:
+        return None
+    return dataclasses.replace(env, sticky_probability=STICKY)
 
 
 def _always(policy: Policy) -> Choose:

@@ -54,8 +54,14 @@ class Results:
     @property
     def incomplete(self) -> bool:
         """Whether something is missing that training or measuring could give."""
-        names = [self.study.measure, *(["evaluation"] if self.study.evaluated else [])]
-        return any(len(cell.values(name)) < cell.wanted for cell in self.cells for name in names)
+        names = ["agreement"] if self.study.measure == "agreement" else []
+        names += ["evaluation"] if self.study.evaluated else []
+        return any(
+            cell.missing
+            or not all(score.reached for score in cell.scores)
+            or any(len(cell.values(name)) < cell.wanted for name in names)
+            for cell in self.cells
+        )
 
 
 def gather(study: Study, seeds: Sequence[int], folder: Path, frames: int) -> Results:

@@ -1,0 +1,257 @@
+"""--train: what is missing is trained as populations, stops and goes on, and is measured."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from idqn import checkpoint
+from idqn.config import Config
+from idqn.console import TrainingDisplay
+from idqn.errors import UserError
+from idqn.reproduce import training
+from idqn.reproduce.deadline import Deadline, OutOfTimeError
+from idqn.reproduce.evaluating import checkpoint_at, has_agreement
+from idqn.reproduce.results import gather
+from idqn.reproduce.studies import Cell, Study
+from idqn.reproduce.training import Begin, GoOn, Work, complete, jobs
+from idqn.run_dir import RunDir
+from idqn.train import resume, train
+from tests.reproduce.made import make_run, metrics_row
+
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+FRAMES = 120
+RUNS = Path("runs")
+
+
+@pytest.fixture
+def study(tiny: Config) -> Study:
+    """Two cells that can share a program, and one that cannot."""
+    short = {"train.frames": FRAMES, "env.max_episode_frames": 1, "system.log_every_frames": 20}
+    base = tiny.replace(**short, **{"system.checkpoint_every_frames": 40})
+    cells = (
+        Cell(("plain",), "plain", base),
+        Cell(("strong",), "strong", base.replace(**{"loss.reconstruction": 0.5})),
+        Cell(("vae",), "vae", base.replace(**{"agent.decoder": "vae"})),
+    )
+    return Study("table1", "Stand-in", ("cell",), cells)
+
+
+@pytest.fixture
+def work(study: Study) -> Work:
+    return Work(study, (0, 1), RUNS, FRAMES, episodes=2)
+
+
+def two(work: Work) -> Work:
+    """Its first two cells."""
+    return replace(work, study=replace(work.study, cells=work.study.cells[:2]))
+
+
+class Stops(TrainingDisplay):
+    """Somebody stops the training at so many frames."""
+
+    at = 60
+
+    def __call__(self, progress: Any) -> None:
+        if progress.frames >= self.at and progress.frames < FRAMES:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def newest(*names: str) -> list[int]:
+    return [checkpoint.find(RunDir(RUNS / name)) for name in names]
+
+
+def population(name: str) -> list[str]:
+    run = RunDir(RUNS / name)
+    found: list[str] = checkpoint.load_state(run, checkpoint.find(run))["population"]
+    return found
+
+
+def test_populations_are_what_can_share_a_program(work: Work) -> None:
+    first = jobs(work, (0,))
+    assert [[path.name for path in job.paths] for job in first if isinstance(job, Begin)] == [
+        ["plain-s0", "strong-s0"],
+        ["vae-s0"],
+    ]
+    later = jobs(work, (1, 2))
+    assert [len(job.paths) for job in later if isinstance(job, Begin)] == [4, 2]
+    small = jobs(replace(work, at_once=1), (0,))
+    assert [len(job.paths) for job in small if isinstance(job, Begin)] == [1, 1, 1]
+
+
+def test_it_trains_evaluates_and_then_has_nothing_to_do(
+    work: Work, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = two(work)
+    complete(work, Deadline())
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "frames" not in line] == [
+        "training 2 runs (plain-s0, strong-s0)",
+        "play 2 games with runs/plain-s0",
+        "play 2 games with runs/strong-s0",
+        "training 2 runs (plain-s1, strong-s1)",
+        "play 2 games with runs/plain-s1",
+        "play 2 games with runs/strong-s1",
+    ]
+    assert population("strong-s1") == ["plain-s1", "strong-s1"]
+    results = gather(work.study, work.seeds, RUNS, FRAMES)
+    assert not results.incomplete
+    for cell in results.cells:
+        estimate = cell.estimate("evaluation")
+        assert estimate is not None
+        assert estimate.seeds == 2
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("it trains or plays")
+
+    for name in ("train", "resume", "evaluate"):
+        monkeypatch.setattr(training, name, never)
+    complete(work, Deadline(0))  # and needs no time to find that out
+
+
+def test_it_goes_on_where_it_was_stopped(
+    work: Work, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = replace(two(work), seeds=(0,), episodes=0)
+    complete(replace(work, folder=Path("whole")), Deadline())
+    with pytest.raises(OutOfTimeError, match=r"no time left for 2 runs \(plain-s0, strong-s0\)"):
+        complete(work, Deadline(0))
+    assert not RUNS.exists()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "TrainingDisplay", Stops)
+        with pytest.raises(OutOfTimeError, match="stopped at 60 of 120 frames"):
+            complete(work, Deadline())
+    assert newest("plain-s0", "strong-s0") == [60, 60]
+    capsys.readouterr()
+    complete(work, Deadline())
+    assert "going on with 2 runs (plain-s0, strong-s0)" in capsys.readouterr().err
+    assert newest("plain-s0", "strong-s0") == [FRAMES, FRAMES]
+    for cells in zip(
+        *(gather(work.study, (0,), Path(at), FRAMES).cells for at in ("whole", "runs")),
+        strict=True,
+    ):
+        whole, resumed = ([score.values for score in cell.scores] for cell in cells)
+        assert whole == resumed
+
+
+def test_the_deadline_stops_a_training_with_checkpoints(work: Work) -> None:
+    work = replace(two(work), seeds=(0,), episodes=0)
+
+    class Late(Deadline):
+        """Time is up once training has begun."""
+
+        asked = 0
+
+        @property
+        def passed(self) -> bool:
+            self.asked += 1
+            return self.asked > 2
+
+    with pytest.raises(OutOfTimeError, match=r"was stopped at \d+ of 120 frames"):
+        complete(work, Late())
+    (at,) = set(newest("plain-s0", "strong-s0"))
+    assert 0 < at < FRAMES
+
+
+def test_more_frames_go_on_with_what_there_is(work: Work) -> None:
+    work = replace(two(work), seeds=(0,), episodes=0)
+    complete(work, Deadline())
+    complete(replace(work, frames=160), Deadline())
+    assert newest("plain-s0", "strong-s0") == [160, 160]
+    assert RunDir(RUNS / "plain-s0").config().train.frames == 160
+
+
+def test_members_that_went_their_own_way_are_left_alone(work: Work) -> None:
+    """A run that was resumed alone, or whose population has lost a member, goes on alone: nobody
+    is set back."""
+    work = replace(two(work), seeds=(0,), episodes=0)
+    train([cell.of_seed(0).replace(**{"train.frames": 40}) for cell in work.study.cells], _paths())
+    resume("runs/plain-s0", frames=80, alone=True)
+    found = jobs(work, (0,))
+    assert [([r.name for r in j.runs], j.alone) for j in found if isinstance(j, GoOn)] == [
+        (["plain-s0"], False),  # a population of its own
+        (["strong-s0"], True),
+    ]
+    complete(work, Deadline())
+    assert newest("plain-s0", "strong-s0") == [FRAMES, FRAMES]
+    assert not RunDir(RUNS / "plain-s0").checkpoints.joinpath("abandoned").exists()
+
+
+def _paths() -> list[Path]:
+    return [RUNS / "plain-s0", RUNS / "strong-s0"]
+
+
+def test_a_lost_member_is_trained_anew(work: Work) -> None:
+    work = replace(two(work), seeds=(0,), episodes=0)
+    train([cell.of_seed(0).replace(**{"train.frames": 40}) for cell in work.study.cells], _paths())
+    shutil.rmtree(RUNS / "plain-s0")
+    going_on, beginning = jobs(work, (0,))
+    assert isinstance(going_on, GoOn)
+    assert isinstance(beginning, Begin)
+    assert going_on.alone
+    assert [path.name for path in beginning.paths] == ["plain-s0"]
+
+
+def test_directories_that_are_taken_are_refused_before_anything_is_trained(work: Work) -> None:
+    make_run(RUNS / "strong-s1", work.study.cells[0].of_seed(1), [])
+    with pytest.raises(UserError, match=r"with loss.reconstruction = 0.05, not 0.5; choose anot"):
+        complete(work, Deadline())
+    shutil.rmtree(RUNS)
+    (RUNS / "vae-s0").mkdir(parents=True)
+    with pytest.raises(UserError, match="'runs/vae-s0' exists already and is not a run"):
+        complete(work, Deadline())
+    assert [path.name for path in RUNS.iterdir()] == ["vae-s0"]
+
+
+def test_agreement_is_stored_and_read(
+    work: Work, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = (work.study.cells[2],)
+    study = replace(work.study, cells=cells, measure="agreement", evaluated=False)
+    work = replace(work, study=study, seeds=(0,))
+    complete(work, Deadline())
+    run = RunDir(RUNS / "vae-s0")
+    assert has_agreement(run, FRAMES)
+    assert run.evaluations() == {}
+    (cell,) = gather(study, (0,), RUNS, FRAMES).cells
+    estimate, frequent = cell.estimate("agreement"), cell.estimate("most_frequent")
+    assert estimate is not None
+    assert frequent is not None
+    assert 0 <= estimate.mean <= 100
+    assert 0 < frequent.mean <= 100
+    # of an earlier checkpoint it does not count at fewer frames, and is told at more
+    (early,) = gather(study, (0,), RUNS, 60).cells
+    assert early.estimate("agreement") is None
+    assert "is of 120 frames, after 60: not counted" in early.scores[0].remarks[-1]
+    # once it is there, it is not made again
+    monkeypatch.setattr(training, "explain_agreement", None)
+    complete(work, Deadline())
+
+
+def test_agreement_that_is_missing_is_told_with_its_command(work: Work) -> None:
+    study = replace(work.study, cells=(work.study.cells[2],), measure="agreement")
+    config = study.cells[0].of_seed(0)
+    make_run(RUNS / "vae-s0", config, [metrics_row(FRAMES, 1.0)])
+    (remark,) = gather(study, (0,), RUNS, FRAMES).remarks
+    assert "has no stored agreement; `idqn explain runs/vae-s0 --only agreement` makes" in remark
+
+
+def test_a_checkpoint_that_is_gone(
+    work: Work, tiny: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny.replace(**{"system.checkpoint_every_frames": 50})
+    run = make_run(RUNS / "run", config, [])
+    kept: Callable[[RunDir], list[int]] = lambda _: [100, 203, 300]  # noqa: E731
+    monkeypatch.setattr(checkpoint, "complete", kept)
+    assert checkpoint_at(run, 200) == 203  # of the same step: 4 environments
+    assert checkpoint_at(run, 249) == 203
+    for frames in (96, 150, 198, 400):
+        with pytest.raises(UserError, match="its checkpoints are at 100, 203, 300"):
+            checkpoint_at(run, frames)
