@@ -24,6 +24,7 @@ def tiny() -> Config:
             "train.target_sync_steps": 100,
             "agent.embedding_size": 16,
             "agent.keys": 5,
+            "agent.key_init_std": 0.1,  # with shorter keys it does not learn to differ so soon
             "env.frame_height": 11,
             "env.frame_width": 11,
             "env.max_episode_frames": 15,
