@@ -26,6 +26,23 @@ _WARM_UP = {
 ALL = (*GAMES, "MiniPacman")
 
 
+def to_the_bear(env: EditableAtari) -> None:
+    """Through the doors of three igloos, to Frostbite's first level that has a bear."""
+
+    def play(action: int, frames: int) -> None:
+        for _ in range(frames // env.config.frame_skip):
+            assert not env.step(action)[2]
+
+    noop, up = 0, 2
+    for level in range(3):
+        play(noop, 160)
+        assert env.ram[75] == level
+        env.apply("igloo", blocks=16)
+        env.apply("player", x=120)  # before the door
+        play(up, 80)
+        play(noop, 360)  # until blocks and degrees are paid for
+
+
 def moment(game: str, **changes: Any) -> Editable[Any, Any]:
     if game == "MiniPacman":
         mini = EditableMiniPacman(MINI)
@@ -37,6 +54,8 @@ def moment(game: str, **changes: Any) -> Editable[Any, Any]:
     env.reset(3)
     noops, random = _WARM_UP[game]
     rng = np.random.default_rng(3)
+    if game == "Frostbite":
+        to_the_bear(env)
     for _ in range(noops):
         env.step(0)
     for _ in range(random):

@@ -288,6 +288,44 @@ def test_the_blocks_of_the_igloo_and_the_temperature() -> None:
         env.apply("floe_visited", row=3, on=True)
 
 
+def test_no_bear_comes_before_the_fourth_level() -> None:
+    env = EditableAtari(config_of("Frostbite"))
+    env.reset(3)
+    env.settle([NOOP] * 40)
+    assert env.choices("bear") == []
+    assert "bear" not in env.objects()
+    with pytest.raises(UserError, match="none on level 1; it comes on level 4"):
+        env.apply("bear", x=100)
+
+
+def test_the_bear_is_drawn_where_it_is_put_and_comes_for_the_player() -> None:
+    env = atari(moment("Frostbite", frame_skip=1))
+    here, player, lives = env.save(), env.objects()["player"], env.lives
+    for params in env.choices("bear"):
+        env.restore(here)
+        env.apply("bear", **params)
+        env.settle([NOOP] * 3)
+        top, left_edge, bottom, right = env.objects()["bear"]
+        assert abs(left_edge - params["x"]) <= 2  # it walks meanwhile
+        drawn = (env.screen()[50:76] == (111, 111, 111)).all(axis=2)
+        drawn[:, player[1] : player[3]] = False  # who has something grey on
+        rows, columns = np.nonzero(drawn)
+        assert top <= 50 + rows.min() <= 50 + rows.max() < bottom
+        assert left_edge <= columns.min() <= columns.max() < right
+    for x in (player[1] - 12, player[1], player[1] + 12):
+        with pytest.raises(UserError, match="the player is there"):
+            env.apply("bear", x=x)
+    bear = env.objects()["bear"][1]
+    with pytest.raises(UserError, match="the bear is there"):
+        env.apply("player", x=bear)
+    env.restore(here)
+    env.apply("bear", x=player[3] + 8)
+    env.settle([NOOP] * 240)
+    assert env.objects()["player"][1] < player[1]  # it flees
+    env.settle([NOOP] * 240)
+    assert env.lives == lives - 1
+
+
 def test_an_egg_laid_is_eaten_and_pays_ten() -> None:
     env = atari(moment("Alien"))
     eaten = int(env.ram[91])

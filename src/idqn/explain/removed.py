@@ -30,7 +30,7 @@ def _any(params: Params) -> bool:
 KINDS: dict[str, Callable[[Params], bool]] = {
     **dict.fromkeys(("pellet", "power_pill", "egg", "invader", "shield"), _off),
     **dict.fromkeys(("tile", "floe_visited"), _any),
-    **dict.fromkeys(("ghost", "alien", "car", "floe", "ball", "enemy", "sprite"), _any),
+    **dict.fromkeys(("ghost", "alien", "car", "floe", "bear", "ball", "enemy", "sprite"), _any),
 }
 """Edits that take an object away, mark it as done with, or move it; the agent's own figure is no
 object."""

@@ -1,4 +1,5 @@
-"""Frostbite: floes, igloo, the player on the shore, the temperature. Rows of floes from the top."""
+"""Frostbite: floes, igloo, player and bear on the shore, the temperature. Rows of floes from the
+top."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from idqn.envs.edits import (
     number,
     refuse,
     switch,
+    touch,
 )
 
 ROWS = 4
@@ -21,11 +23,29 @@ FLOE_SHAPE, WHOLE = 30, 8  # floes split in two in later levels, by so much
 WHITE, BLUE = 12, 152
 IGLOO, NO_IGLOO, BLOCKS = 77, 255, 16
 PLAYER_X, PLAYER_Y, SHORE_Y, TEMPERATURE = 102, 100, 30, 101
+BEAR_X, LEVEL, FIRST_BEAR = 104, 75, 3  # levels are counted from 0; no bear comes before the fourth
+BEAR_LEFT, BEAR_RIGHT = 16, 141  # between which it walks
+BEAR_OFFSET = 1
 LEFT, RIGHT = 8, 160  # columns further left are black
 
 
 def _player_box(ram: Ram, x: int) -> Box:
     return ram[PLAYER_Y] + 29, x, ram[PLAYER_Y] + 47, x + 8
+
+
+def _bear_box(x: int) -> Box:
+    return 58, x, 75, x + 16
+
+
+def _bear_now(ram: Ram) -> Box | None:
+    return _bear_box(ram[BEAR_X] + BEAR_OFFSET) if ram[LEVEL] >= FIRST_BEAR else None
+
+
+def _meet(ram: Ram, player_x: int, bear: Box | None) -> bool:
+    """Whether the player is on the shore, and so near the bear that it is caught."""
+    if bear is None or ram[PLAYER_Y] > SHORE_Y:
+        return False
+    return touch(_player_box(ram, player_x), bear, margin=8)
 
 
 def _floe_boxes(ram: Ram, row: int, first: int) -> tuple[Box, ...]:
@@ -55,7 +75,9 @@ def _colour(row: int) -> int:
 
 
 def objects(ram: Ram) -> dict[str, Box]:
-    return {"player": _player_box(ram, ram[PLAYER_X])} | {
+    bear = _bear_now(ram)
+    found = {"player": _player_box(ram, ram[PLAYER_X])} | ({} if bear is None else {"bear": bear})
+    return found | {
         f"floe {row} {i}": box for row in range(ROWS) for i, box in enumerate(_floes_now(ram, row))
     }
 
@@ -88,7 +110,21 @@ def _build(ram: Ram, blocks: int) -> Pokes:
 def _move_player(ram: Ram, x: int) -> Pokes:
     if ram[PLAYER_Y] > SHORE_Y:
         raise refuse("player", "the player is out on the floes", "wait until it is on the shore")
+    if _meet(ram, x, _bear_now(ram)):
+        raise refuse("player", "the bear is there", "choose another place")
     return changed(ram, {PLAYER_X: x}, "player")
+
+
+def _move_bear(ram: Ram, x: int) -> Pokes:
+    if ram[LEVEL] < FIRST_BEAR:
+        raise refuse(
+            "bear",
+            f"there is none on level {ram[LEVEL] + 1}",
+            f"it comes on level {FIRST_BEAR + 1}",
+        )
+    if _meet(ram, ram[PLAYER_X], _bear_box(x)):
+        raise refuse("bear", "the player is there", "choose another place")
+    return changed(ram, {BEAR_X: x - BEAR_OFFSET}, "bear")
 
 
 def _set_temperature(ram: Ram, degrees: int) -> Pokes:
@@ -134,10 +170,19 @@ GAME: GameEdits[Ram, Pokes] = game_edits(
             "player",
             "Move the player along the shore",
             (number("x", 10, 150, "left edge on the screen", step=10),),
-            ("the player is on the shore",),
+            ("the player is on the shore", "the bear is not there"),
             _move_player,
             lambda ram, x: (_player_box(ram, ram[PLAYER_X]), _player_box(ram, x)),
             frozenset((PLAYER_X,)),
+        ),
+        Edit(
+            "bear",
+            "Move the bear along the shore",
+            (number("x", BEAR_LEFT, BEAR_RIGHT, "left edge on the screen", step=5),),
+            ("it is the fourth level or a later one", "the player is not there"),
+            _move_bear,
+            lambda ram, x: tuple(box for box in (_bear_now(ram), _bear_box(x)) if box is not None),
+            frozenset((BEAR_X,)),
         ),
         Edit(
             "temperature",
