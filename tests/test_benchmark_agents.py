@@ -85,7 +85,7 @@ def test_it_goes_on_where_it_was_stopped(
     assert "no time left for ddqn; the same command goes on" in capsys.readouterr().out
     assert not Path("out/agents.json").exists()
     assert run(agents, "--agents", "ddqn", "c51") == 75
-    assert "c51 was stopped at 240 of 400 frames; the same command" in capsys.readouterr().out
+    assert "c51: stopped at 240 of 400 frames; the same command" in capsys.readouterr().out
     assert list(results()["agents"]) == ["ddqn"]
     assert run(agents, "--agents", "ddqn", "c51") == 0
     out = capsys.readouterr().out

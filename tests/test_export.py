@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,14 @@ import idqn
 from idqn import checkpoint
 from idqn.cli import main
 from idqn.config import Config
+from idqn.explain.agreement import Agreement
 from idqn.export import export, thinned
+from idqn.reproduce.evaluating import evaluate, explain_agreement
+from idqn.reproduce.results import gather
+from idqn.reproduce.studies import Cell, Study
 from idqn.run_dir import RunDir, find_runs
 from idqn.train import train
+from tests.reproduce.made import metrics_row
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +72,51 @@ def test_what_only_training_needs_stays_behind(run: RunDir, tmp_path: Path) -> N
     }
     assert small.metrics() == run.metrics()[:4]  # the rows up to that checkpoint
     assert [found.path for found in find_runs(tmp_path)] == [small.path]
+
+
+def test_what_tables_are_made_of_comes_with_it(run: RunDir, tmp_path: Path) -> None:
+    """The Agreement and evaluations up to its checkpoint, but nothing of later ones."""
+    whole = RunDir(shutil.copytree(run.path, tmp_path / "whole"))
+    frames = checkpoint.find(whole)
+    explain_agreement(whole, frames, "cpu")
+    for at in (400, frames):
+        evaluate(whole, at, 2, "cpu")
+    small = export(whole, frames, tmp_path / "small")
+    found, kept = Agreement.load(whole), Agreement.load(small)
+    assert (kept.about, kept.mean) == (found.about, found.mean)
+    assert np.array_equal(kept.rollouts, found.rollouts)
+    assert small.evaluations() == whole.evaluations()
+    assert len(small.evaluations()) == 2
+
+    early = export(whole, 400, tmp_path / "early")
+    assert [own["frames_trained"] for own in early.evaluations().values()] == [400]
+    assert not early.explanation("agreement").exists()
+    assert not export(whole, frames, tmp_path / "bare", evaluations=False).evaluations()
+
+
+def test_a_study_reads_exported_runs_as_it_reads_whole_ones(run: RunDir, tmp_path: Path) -> None:
+    """With 1,000 rows of metrics, of which 200 are left."""
+    whole = RunDir(shutil.copytree(run.path, tmp_path / "whole" / "run"))
+    rows = [metrics_row(40 * n, n, -n) | {"time/elapsed_s": n} for n in range(1, 1001)]
+    whole.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    frames = 40_000
+    checkpoint.save_weights(whole, frames, checkpoint.load_weights(whole, checkpoint.find(whole)))
+    evaluate(whole, frames, 2, "cpu")
+    export(whole, frames, tmp_path / "small" / "run")
+    config = whole.config()
+    study = Study("table1", "Stand-in", ("cell",), (Cell(("plain",), "plain", config),))
+    for folder in ("whole", "small"):
+        (cell,) = gather(study, (config.train.seed,), tmp_path / folder, frames).cells
+        (score,) = cell.scores
+        assert (score.reached, score.frames, score.remarks) == (True, frames, ())
+        assert (score.values["best_100"], score.values["final_100"]) == (1000, -1000)
+        assert score.values["evaluation"] is not None
+        # of fewer frames: the last row by then, which the exported run may not have
+        (cell,) = gather(study, (config.train.seed,), tmp_path / folder, 20_160).cells
+        (score,) = cell.scores
+        assert (score.frames, score.values["best_100"]) == (
+            (20_160, 504) if folder == "whole" else (20_000, 500)
+        )
 
 
 def test_rows_are_thinned_evenly_up_to_the_last() -> None:

@@ -17,9 +17,10 @@ _LARGE = 100_000  # numbers: below it a tensor, such as the mean image, is kept 
 _ROWS = 200  # of metrics: enough for a curve
 
 
-def export(run: RunDir, frames: int, target: Path) -> RunDir:
+def export(run: RunDir, frames: int, target: Path, evaluations: bool = True) -> RunDir:
     """Write a small run directory with the checkpoint at `frames`: weights alone, large ones in
-    half precision, and some rows of metrics. It is still the same run, and keeps its id."""
+    half precision, some rows of metrics, and what tables are made of: the stored Agreement and, if
+    they are wanted, evaluations. It is still the same run, and keeps its id."""
     weights = checkpoint.load_weights(run, frames)
     small = RunDir(target)
     small.checkpoints.mkdir(parents=True)
@@ -28,8 +29,31 @@ def export(run: RunDir, frames: int, target: Path) -> RunDir:
     lines = [json.dumps(row) for row in thinned(rows, _ROWS)]
     write_atomically(small.metrics_file, "".join(f"{line}\n" for line in lines).encode())
     checkpoint.save_weights(small, frames, {name: _small(w) for name, w in weights.items()})
+    if evaluations:
+        for name, data in run.evaluations().items():
+            if data.get("frames_trained", 0) <= frames:
+                _write_json(small.evaluation(name), data)
+    _keep_agreement(run, small, frames)
     write_atomically(small.config_file, to_json(run.config()).encode())  # now it is a run
     return small
+
+
+def _keep_agreement(run: RunDir, small: RunDir, frames: int) -> None:
+    """If there is one, and it is not of a later checkpoint."""
+    kind = "agreement"
+    try:
+        found = json.loads(run.explanation(kind).read_text())
+        arrays = run.explanation_arrays(kind).read_bytes()
+        later = found["about"]["frames"] > frames
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if not later:
+        _write_json(small.explanation(kind), found)
+        write_atomically(small.explanation_arrays(kind), arrays)
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(data, indent=1).encode() + b"\n")
 
 
 def thinned(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:

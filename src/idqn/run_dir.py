@@ -77,6 +77,11 @@ class RunDir:
         return self.path / "explanations" / kind / "arrays.safetensors"
 
     @property
+    def examined(self) -> bool:
+        """Whether anything was stored about its agent."""
+        return any((self.path / name).exists() for name in ("evaluation", "explanations", "videos"))
+
+    @property
     def report(self) -> Path:
         return self.path / "report" / "index.html"
 

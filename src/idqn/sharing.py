@@ -26,7 +26,8 @@ class ExportOptions:
     checkpoint: str = "latest"
     """latest, best, or a checkpoint's frames."""
     episodes: int = 100
-    """Games that it is measured by, with its weights as exported; 0 measures nothing."""
+    """Games that it is measured by, with its weights as exported; 0 plays none, and keeps the
+    evaluations that are stored."""
     device: str = "auto"
     """cpu, cuda, cuda:N or auto."""
 
@@ -54,7 +55,7 @@ def export(options: ExportOptions) -> int:
             raise UserError(f"'{target}' {taken}; choose another --to, or a --name")
     rows = []
     for run, target in zip(runs, targets, strict=True):
-        small = write(run, checkpoint.find(run, options.checkpoint), target)
+        small = write(run, checkpoint.find(run, options.checkpoint), target, not options.episodes)
         if options.episodes:
             _measure(small, options.episodes, options.device)
         rows.append([str(target), *_about(small)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,12 +67,14 @@ def test_a_difference_is_told_from_the_nearest_cell(tmp_path: Path) -> None:
 def test_seeds_that_nobody_wants_and_runs_twice(tmp_path: Path) -> None:
     make_run(tmp_path / "other-seed", PACMAN.replace(**{"train.seed": 5}), [])
     make_run(tmp_path / "short", PACMAN, [metrics_row(10, 1.0)])
-    make_run(tmp_path / "long", PACMAN, [metrics_row(20, 1.0)])
+    long = make_run(tmp_path / "long", PACMAN, [metrics_row(20, 1.0)])
+    shutil.copytree(long.path, tmp_path / "same")
     runs, remarks = found(tmp_path)
     assert [run.name for run in runs.values()] == ["long"]
     assert remarks == (
         f"{tmp_path / 'other-seed'} is not counted: its seed is 5, not of 0 1",
-        f"{tmp_path / 'short'} is not counted: it is the same as {tmp_path / 'long'}",
+        f"{tmp_path / 'same'} is not counted: it is a copy of {long.path}",
+        f"{tmp_path / 'short'} is not counted: {long.path} has the same settings and the same seed",
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from idqn import checkpoint
 from idqn.config import Config
 from idqn.presets import preset
 from idqn.reproduce.scores import score
@@ -61,6 +62,27 @@ def test_half_a_row_is_none(tmp_path: Path, config: Config) -> None:
     with run.metrics_file.open("a") as file:
         file.write('{"frames": 1010')
     assert score(run, 1_000_000, "best_100").values["best_100"] == 90
+
+
+def test_a_checkpoint_may_be_newer_than_all_rows(tmp_path: Path, config: Config) -> None:
+    run = make_run(tmp_path / "run", config, ROWS[:1])
+    checkpoint.save_weights(run, 995_008, {})
+    (remark,) = score(run, 1_000_000, "best_100").remarks
+    assert "is at 995,008 of 1,000,000 frames" in remark
+    assert "--frames 990_016 would count it" in remark
+    run = make_run(tmp_path / "new", config, [])
+    checkpoint.save_weights(run, 640, {})
+    assert score(run, 1_000, "best_100").remarks == (
+        f"{run.path} is at 640 of 1,000 frames: not counted",
+    )
+
+
+def test_a_row_from_long_before_is_told(tmp_path: Path, config: Config) -> None:
+    run = make_run(tmp_path / "run", config, [ROWS[0], ROWS[2]])
+    assert score(run, 995_000, "best_100").remarks == ()  # rows are 10,000 frames apart
+    found = score(run, 1_005_000, "best_100")
+    assert found.values["best_100"] == 80
+    assert "is shown as it was at 990,016 frames: of its rows" in found.remarks[0]
 
 
 def test_the_newest_evaluation_that_is_not_later(tmp_path: Path, config: Config) -> None:

@@ -82,8 +82,8 @@ def test_games_by_their_ids_and_once() -> None:
 @pytest.mark.parametrize(
     ("name", "choices", "said"),
     [
-        ("table1", {"games": ("MsPackman",)}, "unknown game 'MsPackman'; did you mean 'MsPacman'?"),
-        ("table1", {"games": ("Pong",)}, "unknown game 'Pong'"),
+        ("table1", {"games": ("MsPackman",)}, "no game 'MsPackman'; did you mean 'MsPacman'?"),
+        ("table1", {"games": ("Pong",)}, "no game 'Pong'; `idqn reproduce curves` has it"),
         ("table1", {"agents": ("idqm",)}, "unknown agent 'idqm'; did you mean 'idqn'?"),
         ("table1", {"agents": ()}, "--agents needs at least one"),
         ("table1", {"preset": "authors", "agents": ("c51",)}, "no c51 agent"),

@@ -42,9 +42,9 @@ def test_missing_games_are_missing(some: Results) -> None:
     blocks = document(some)
     ours = rows(table(blocks, "Ours"))
     assert ours["MsPacman"]["best-100"] == "7,000 (4,516 to 9,484)"  # ± 4.303 · 1000/√3
-    assert ours["MsPacman"][""] == "met"
+    assert ours["MsPacman"]["verdict"] == "met"
     assert ours["Freeway"]["best-100"] == "14.80"
-    assert (ours["Freeway"]["seeds"], ours["Freeway"][""]) == ("1 of 3", "not met")
+    assert (ours["Freeway"]["seeds"], ours["Freeway"]["verdict"]) == ("1 of 3", "not met")
     assert (ours["Qbert"]["best-100"], ours["Qbert"]["seeds"]) == ("missing", "0 of 3")
     beside = rows(table(blocks, "best-100 beside"))
     assert beside["Qbert"]["our idqn"] == "missing"

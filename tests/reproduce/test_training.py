@@ -14,13 +14,14 @@ import pytest
 from idqn import checkpoint
 from idqn.config import Config
 from idqn.console import TrainingDisplay
-from idqn.errors import UserError
+from idqn.errors import DivergenceError, UserError
+from idqn.population import check_population
 from idqn.reproduce import training
 from idqn.reproduce.deadline import Deadline, OutOfTimeError
 from idqn.reproduce.evaluating import checkpoint_at, has_agreement
 from idqn.reproduce.results import gather
-from idqn.reproduce.studies import Cell, Study
-from idqn.reproduce.training import Begin, GoOn, Work, complete, jobs
+from idqn.reproduce.studies import STUDIES, Cell, Choices, Study
+from idqn.reproduce.training import Begin, GoOn, Work, complete, discard_unbegun, jobs
 from idqn.run_dir import RunDir
 from idqn.train import resume, train
 from tests.reproduce.made import make_run, metrics_row
@@ -154,7 +155,7 @@ def test_the_deadline_stops_a_training_with_checkpoints(work: Work) -> None:
             self.asked += 1
             return self.asked > 2
 
-    with pytest.raises(OutOfTimeError, match=r"was stopped at \d+ of 120 frames"):
+    with pytest.raises(OutOfTimeError, match=r"stopped at \d+ of 120 frames"):
         complete(work, Late())
     (at,) = set(newest("plain-s0", "strong-s0"))
     assert 0 < at < FRAMES
@@ -166,6 +167,101 @@ def test_more_frames_go_on_with_what_there_is(work: Work) -> None:
     complete(replace(work, frames=160), Deadline())
     assert newest("plain-s0", "strong-s0") == [160, 160]
     assert RunDir(RUNS / "plain-s0").config().train.frames == 160
+
+
+def test_a_run_that_was_killed_in_its_first_moments_is_begun_anew(
+    work: Work, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its population has a checkpoint of the first moment, and it has none."""
+    work = replace(two(work), seeds=(0,), episodes=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Stops, "at", 0)
+        patched.setattr(training, "TrainingDisplay", Stops)
+        with pytest.raises(OutOfTimeError):
+            complete(work, Deadline())
+    for name in ("plain-s0", "strong-s0"):
+        run = RunDir(RUNS / name)
+        run.metrics_file.write_text("")
+        for frames in checkpoint.complete(run)[1 if name == "plain-s0" else 0 :]:
+            shutil.rmtree(run.checkpoint(frames))
+    complete(work, Deadline())
+    assert "runs/strong-s0 had not been trained at all: begun anew" in capsys.readouterr().err
+    assert newest("plain-s0", "strong-s0") == [FRAMES, FRAMES]
+    assert population("strong-s0") == ["plain-s0", "strong-s0"]
+
+
+def test_what_was_examined_or_is_elsewhere_is_never_deleted(work: Work) -> None:
+    cell = work.study.cells[0]
+    elsewhere = make_run(RUNS / "another-name", cell.of_seed(0), [])
+    examined = make_run(RUNS / "plain-s1", cell.of_seed(1), [], [{}])
+    unbegun = make_run(RUNS / "strong-s0", work.study.cells[1].of_seed(0), [])
+    with unbegun.lock(), pytest.raises(UserError, match="another process is training"):
+        discard_unbegun(work)
+    discard_unbegun(work)
+    assert [run.path.exists() for run in (elsewhere, examined, unbegun)] == [True, True, False]
+
+
+def test_numbers_that_go_bad_keep_nobody_else_waiting(
+    work: Work, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mad = work.study.cells[0].config.replace(**{"optimizer.learning_rate": 1e30})
+    cells = (replace(work.study.cells[0], config=mad), work.study.cells[2])
+    work = replace(work, study=replace(work.study, cells=cells), seeds=(0,))
+    with pytest.raises(DivergenceError, match="of 'runs/plain-s0' became"):
+        complete(work, Deadline())
+    assert newest("vae-s0") == [FRAMES]
+    assert RunDir(RUNS / "vae-s0").evaluations()
+    assert "of 'runs/plain-s0' became" in capsys.readouterr().err
+
+
+def test_a_population_that_is_too_large_goes_on_in_parts(work: Work) -> None:
+    work = replace(two(work), seeds=(0,), episodes=0)
+    train([cell.of_seed(0).replace(**{"train.frames": 40}) for cell in work.study.cells], _paths())
+    (both,) = jobs(replace(work, at_once=2), (0,))
+    assert isinstance(both, GoOn)
+    assert not both.alone
+    each = jobs(replace(work, at_once=1), (0,))
+    assert [([r.name for r in j.runs], j.alone) for j in each if isinstance(j, GoOn)] == [
+        (["plain-s0"], True),
+        (["strong-s0"], True),
+    ]
+
+
+def test_games_are_not_played_past_the_deadline(work: Work) -> None:
+    work = replace(work, study=replace(work.study, cells=work.study.cells[:1]), seeds=(0,))
+    complete(replace(work, episodes=0), Deadline())
+
+    class Late(Deadline):
+        """Time is up in the middle of a game."""
+
+        asked = 0
+
+        @property
+        def passed(self) -> bool:
+            self.asked += 1
+            return self.asked > 1
+
+    with pytest.raises(OutOfTimeError, match="no time left to play 2 games with runs/plain-s0"):
+        complete(work, Late())
+    assert RunDir(RUNS / "plain-s0").evaluations() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("table1", [8, 8]),  # all games of an agent, whatever actions they have
+        ("table2", [1, 2, 1, 1, 2, 1]),  # colour apart from grey, decoders apart; both βs together
+        ("sensitivity", [8]),
+        ("ablation", [3]),
+    ],
+)
+def test_populations_of_the_studies(name: str, sizes: list[int]) -> None:
+    found = jobs(Work(STUDIES[name](Choices()), (0, 1, 2), RUNS, 10_000_000), (0,))
+    assert [len(job.configs) for job in found if isinstance(job, Begin)] == sizes
+    for job in found:
+        assert isinstance(job, Begin)
+        check_population(job.configs)
+        assert len({config.env.color for config in job.configs}) == 1
 
 
 def test_members_that_went_their_own_way_are_left_alone(work: Work) -> None:

@@ -82,7 +82,29 @@ def of(values: list[float], reference: Reference | None = PAPER, missing: int = 
         (of([18.5], None), "MsPacman, idqn: 18.50 (one seed); there is no published number."),
         (
             of([0.5], Reference(0, "the published final", 200_000_000)),
-            "MsPacman, idqn: 0.50 (one seed) is beside the published final 0: met by one seed.",
+            "MsPacman, idqn: 0.50 (one seed) is 0.50 more than the published final 0 (after 200M "
+            "frames): met by one seed.",
+        ),
+        (
+            of([0.0], Reference(0, "the paper's", 40_000_000)),
+            "MsPacman, idqn: 0.00 (one seed) is equal to the paper's 0: met by one seed.",
+        ),
+        (
+            of([0.0], Reference(70.87, "the paper's", 40_000_000)),
+            "MsPacman, idqn: 0.00 (one seed) is 0 % of the paper's 70.87: not met.",
+        ),
+        (
+            of([-20.5], Reference(-18.0, "the paper's", 40_000_000)),
+            "MsPacman, idqn: -20.50 (one seed) is 2.50 less than the paper's -18: not met.",
+        ),
+        (
+            of([-1.5, -0.5], Reference(10.0, "the paper's", 40_000_000)),
+            "MsPacman, idqn: -1.00 (mean of 2 seeds, 95 % interval -7.35 to 5.35) is 11.00 less "
+            "than the paper's 10: not met.",
+        ),
+        (
+            of([6132.0]),
+            "MsPacman, idqn: 6,132 (one seed) is 99.9 % of the paper's 6,132.21: not met.",
         ),
     ],
 )
@@ -119,7 +141,14 @@ def test_how_much_of_the_papers_training() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(1773.4, "1,773"), (-20.7, "-20.70"), (714.68, "714.7"), (18.505, "18.50"), (None, "-")],
+    [
+        (1773.4, "1,773"),
+        (-20.7, "-20.70"),
+        (714.68, "714.7"),
+        (18.505, "18.50"),
+        (-0.001, "0.00"),
+        (None, "-"),
+    ],
 )
 def test_amounts(value: float | None, text: str) -> None:
     assert amount(value) == text

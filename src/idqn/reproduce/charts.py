@@ -15,6 +15,7 @@ _COLOURS = ("#1a5fb4", "#c2410c", "#2b8a3e", "#7b3fb5", "#b58900", "#0b8793")
 _INK, _SOFT, _RULE = "#1c1d20", "#5d6068", "#dedcd5"
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 _LINE = 14  # between two labels, at least
+_LEGEND_LINE = 18
 
 
 class Axis(NamedTuple):
@@ -50,18 +51,17 @@ def chart_sheet(panels: Sequence[Panel], title: str, frames: int, columns: int =
 
 def _chart(panel: Panel, frames: int) -> str:
     across = Axis(0, frames, _LEFT, WIDTH - _RIGHT)
-    up = Axis(*_span(panel), HEIGHT - _BOTTOM, _TOP)
+    legend = _legend(panel.curves)
+    top = _TOP + _LEGEND_LINE * (legend.lines - 1)
+    up = Axis(*_span(panel), HEIGHT - _BOTTOM, top)
     parts = [_text(_LEFT, 18, panel.game, size=14, weight="bold"), _axes(across, up)]
     parts += [_marks(panel, across, up)]
     for number, curve in enumerate(panel.curves):
         parts.append(_curve(curve, _COLOURS[number % len(_COLOURS)], across, up))
-    parts.append(_legend(panel.curves))
+    parts.append(legend.drawn)
     if not any(curve.seeds for curve in panel.curves):
-        parts.append(
-            _text(
-                (across.first + across.last) / 2, (_TOP + HEIGHT - _BOTTOM) / 2, "no run", "middle"
-            )
-        )
+        middle = (across.first + across.last) / 2
+        parts.append(_text(middle, (up.first + up.last) / 2, "no run", "middle"))
     return "".join(parts)
 
 
@@ -166,18 +166,27 @@ def _points(frames: Floats, scores: Floats, across: Axis, up: Axis) -> str:
     return " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in zip(frames, scores, strict=True))
 
 
-def _legend(curves: Sequence[Curve]) -> str:
-    parts, x = [], float(_LEFT)
+class Legend(NamedTuple):
+    drawn: str
+    lines: int
+
+
+def _legend(curves: Sequence[Curve]) -> Legend:
+    """Names of curves, in as many lines as they need."""
+    parts, x, y = [], float(_LEFT), 34
     for number, curve in enumerate(curves):
         colour, count = _COLOURS[number % len(_COLOURS)], len(curve.seeds)
         seeds = f"{count} seed" + ("" if count == 1 else "s") if count else "missing"
         name = f"our {curve.name} ({seeds})"
+        width = 44 + 6.6 * len(name)
+        if x > _LEFT and x + width > WIDTH:
+            x, y = float(_LEFT), y + _LEGEND_LINE
         parts.append(
-            f'<line x1="{x:.0f}" x2="{x + 18:.0f}" y1="34" y2="34" stroke="{colour}" '
-            f'stroke-width="3"/>' + _text(x + 24, 38, name)
+            f'<line x1="{x:.0f}" x2="{x + 18:.0f}" y1="{y}" y2="{y}" stroke="{colour}" '
+            f'stroke-width="3"/>' + _text(x + 24, y + 4, name)
         )
-        x += 44 + 6.6 * len(name)
-    return "".join(parts)
+        x += width
+    return Legend("".join(parts), 1 + (y - 34) // _LEGEND_LINE)
 
 
 def _text(

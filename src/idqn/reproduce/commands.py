@@ -7,13 +7,13 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import tyro
 
 from idqn.commands import PresetName
 from idqn.config import AgentName
-from idqn.errors import UserError
+from idqn.errors import DivergenceError, UserError
 from idqn.reproduce.settings import changes
 from idqn.reproduce.studies import STUDIES, Choices, Study
 from idqn.run_dir import DEFAULT_ROOT, write_atomically
@@ -129,10 +129,19 @@ def reproduce(options: ReproduceOptions) -> int:
     return _end(results.incomplete, options, stopped)
 
 
-def _train(study: Study, options: ReproduceOptions) -> str | None:
-    """What is missing; the reason, if it is not all done."""
-    from idqn.reproduce.deadline import Deadline, OutOfTimeError
-    from idqn.reproduce.training import Work, complete
+class Stopped(NamedTuple):
+    """Why not all is done."""
+
+    reason: str
+    code: int
+
+
+def _train(study: Study, options: ReproduceOptions) -> Stopped | None:
+    """Train what is missing."""
+    from idqn.reproduce.deadline import UNFINISHED, Deadline, OutOfTimeError
+
+    deadline = Deadline(math.inf if options.minutes is None else options.minutes)
+    from idqn.reproduce.training import Work, complete  # which takes seconds
     from idqn.system import resolve_device
 
     if options.device is not None:
@@ -148,21 +157,21 @@ def _train(study: Study, options: ReproduceOptions) -> str | None:
         options.quiet,
     )
     try:
-        complete(work, Deadline(math.inf if options.minutes is None else options.minutes))
+        complete(work, deadline)
     except OutOfTimeError as error:
-        return str(error)
+        return Stopped(f"{error}; the same command goes on", UNFINISHED)
+    except DivergenceError as error:
+        return Stopped(f"idqn: error: {error}", 1)
     return None
 
 
-def _end(incomplete: bool, options: ReproduceOptions, stopped: str | None) -> int:
+def _end(incomplete: bool, options: ReproduceOptions, stopped: Stopped | None) -> int:
     """The last lines, and the exit code."""
     if options.out is not None:
         print(f"\nwritten to {options.out}")
     if stopped is not None:
-        from idqn.reproduce.deadline import UNFINISHED
-
-        print(f"{stopped}; the same command goes on", file=sys.stderr)
-        return UNFINISHED
+        print(stopped.reason, file=sys.stderr)
+        return stopped.code
     if incomplete and not options.train:
         print("\nThe same command with --train trains and measures what is missing.")
     return 0
@@ -176,6 +185,9 @@ def _check(options: ReproduceOptions) -> None:
         raise UserError("--seeds needs at least one number, for example: --seeds 0 1 2")
     if len(set(options.seeds)) < len(options.seeds):
         raise UserError(f"--seeds names a seed twice: {' '.join(map(str, options.seeds))}")
+    for seed in options.seeds:
+        if not 0 <= seed < 2**31:
+            raise UserError(f"--seeds are between 0 and 2**31 - 1, got {seed}")
     if options.minutes is not None and not options.minutes >= 0:
         raise UserError(f"--minutes must not be negative, got {options.minutes}")
     if options.episodes < 0:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from idqn.reproduce.published import DOPAMINE, IDQN, SCALES, of_agent
+from idqn.reproduce.published import DDQN, DOPAMINE, IDQN, SCALES, of_agent
 from idqn.reproduce.results import CellResult, Results
 from idqn.reproduce.scores import last_at, rows
 from idqn.run_dir import RunDir
@@ -101,7 +101,7 @@ def _marks(game: str, cells: list[CellResult]) -> tuple[Mark, ...]:
     for agent in dict.fromkeys(result.cell.config.agent.name for result in cells):
         column = of_agent(agent, game)
         if column is not None:
-            name = f"paper's {column.name}" if column.frames == IDQN.frames else column.name
+            name = f"paper's {column.name}" if column in (IDQN, DDQN) else column.name
             millions = column.frames // 1_000_000
             marks.append(Mark(f"{name} ({millions}M)", column.scores[game], agent))
     for frames, scores in DOPAMINE.items():

@@ -42,4 +42,4 @@ class Deadline:
 def require_frames(what: str, done: int, wanted: int) -> None:
     """A training that was stopped, by the deadline or by somebody, is for the next command."""
     if done < wanted:
-        raise OutOfTimeError(f"{what} was stopped at {done:,} of {wanted:,} frames")
+        raise OutOfTimeError(f"{what}: stopped at {done:,} of {wanted:,} frames")

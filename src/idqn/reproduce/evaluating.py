@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from idqn import checkpoint
 from idqn.agent import load
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED, play_many, summarize
 from idqn.explain.agreement import Agreement
 from idqn.explain.kinds import Subject, explain
+from idqn.reproduce.deadline import Deadline
 from idqn.reproduce.scores import last_at
 from idqn.run_dir import RunDir
 
@@ -44,11 +48,24 @@ def evaluation_of(run: RunDir, frames: int, episodes: int) -> dict[str, Any] | N
     return None
 
 
-def evaluate(run: RunDir, frames: int, episodes: int, device: str = "auto") -> None:
-    """As `idqn eval` does."""
+def evaluate(
+    run: RunDir,
+    frames: int,
+    episodes: int,
+    device: str = "auto",
+    deadline: Deadline | None = None,
+) -> None:
+    """As `idqn eval` does. What is not finished by the deadline is played anew another time."""
     config = run.config()
     agent = load(run.path, frames, device)
-    played = list(play_many(agent.act, config.env, episodes))
+
+    def act(observation: NDArray[np.uint8]) -> NDArray[np.int64]:
+        if deadline is not None:
+            deadline.require(f"to play {episodes} games with {run.path}")
+        actions: NDArray[np.int64] = agent.act(observation)
+        return actions
+
+    played = list(play_many(act, config.env, episodes))
     summarize(played, config.env, config.agent.name, frames, EVALUATION_SEED).save(run)
 
 

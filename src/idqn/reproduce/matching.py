@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from idqn.config import Config
 from idqn.errors import UserError
-from idqn.reproduce.scores import rows
+from idqn.reproduce.scores import trained_frames
 from idqn.reproduce.settings import Difference, deciding, differences
 from idqn.reproduce.studies import Cell, Study
 from idqn.run_dir import RunDir, find_runs
@@ -45,10 +45,8 @@ def find(study: Study, seeds: Sequence[int], folder: Path) -> Found:
             remarks.append(f"{run.path} is not counted: {_nearest(config, study.cells)}")
     runs = {}
     for place, several in candidates.items():
-        runs[place], *others = sorted(several, key=lambda run: (-_frames(run), str(run.path)))
-        remarks += [
-            f"{run.path} is not counted: it is the same as {runs[place].path}" for run in others
-        ]
+        runs[place], *others = sorted(several, key=lambda r: (-trained_frames(r), str(r.path)))
+        remarks += [f"{run.path} is not counted: {_twin(run, runs[place])}" for run in others]
     return Found(runs, tuple(remarks))
 
 
@@ -78,5 +76,7 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _frames(run: RunDir) -> int:
-    return max((row["frames"] for row in rows(run)), default=0)
+def _twin(run: RunDir, counted: RunDir) -> str:
+    if run.identity is not None and run.identity == counted.identity:
+        return f"it is a copy of {counted.path}"
+    return f"{counted.path} has the same settings and the same seed"

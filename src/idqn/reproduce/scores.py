@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from idqn import checkpoint
 from idqn.config import Config
 from idqn.errors import UserError
 from idqn.run_dir import RunDir
@@ -68,8 +69,7 @@ def score(run: RunDir, frames: int, measure: str) -> Score:
     values: dict[str, float | None] = dict.fromkeys(("best_100", "final_100", "evaluation"))
     remarks = []
     if not reached:
-        at = max((each["frames"] for each in run_rows), default=0)
-        remarks.append(_unfinished(run, at, frames, row_at(run_rows, at)))
+        remarks.append(_unfinished(run, frames, run_rows[-1] if run_rows else None))
     elif row.get("episodes", 0) < WINDOW:
         remarks.append(
             f"{run.path} has no mean of {WINDOW} training episodes: by {row['frames']:,} frames it "
@@ -77,6 +77,11 @@ def score(run: RunDir, frames: int, measure: str) -> Score:
         )
     else:
         values["best_100"], values["final_100"] = row["return_best_100"], row["return_last_100"]
+        if row["frames"] < frames - config.system.log_every_frames:  # exports have fewer rows
+            remarks.append(
+                f"{run.path} is shown as it was at {row['frames']:,} frames: of its rows of "
+                f"metrics this is the last before {frames:,}"
+            )
     if reached:
         evaluation = newest_evaluation(run, config, last)
         if evaluation is not None:
@@ -125,8 +130,15 @@ def _older(run: RunDir, done: str, at: int, frames: int) -> list[str]:
     return [f"{run.path} was {done} at {at:,} frames, before {frames:,}"] if at < frames else []
 
 
-def _unfinished(run: RunDir, at: int, frames: int, row: Row | None) -> str:
+def trained_frames(run: RunDir) -> int:
+    """By its metrics, and by its newest checkpoint, which may be of a moment between two rows."""
+    found: list[int] = [row["frames"] for row in rows(run)]
+    return max([*found, *checkpoint.complete(run)], default=0)
+
+
+def _unfinished(run: RunDir, frames: int, row: Row | None) -> str:
     best = None if row is None else row.get("return_best_100")
     so_far = "" if best is None else f", best-100 so far {best:,.2f}"
-    hint = f"; --frames {at:_} would count it" if at else ""
-    return f"{run.path} is at {at:,} of {frames:,} frames{so_far}: not counted{hint}"
+    hint = f"; --frames {row['frames']:_} would count it" if row else ""
+    at = f"{trained_frames(run):,} of {frames:,} frames"
+    return f"{run.path} is at {at}{so_far}: not counted{hint}"

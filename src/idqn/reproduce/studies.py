@@ -141,8 +141,11 @@ def ablation(choices: Choices) -> Study:
     return Study("ablation", "Ablation: loss by loss, on Pong", ("losses",), tuple(cells))
 
 
+GAMES_OF_CURVES = (*published.GAMES, "Pong")
+
+
 def curves(choices: Choices) -> Study:
-    cells = _games_and_agents(choices, (*published.GAMES, "Pong"), published.GAMES)
+    cells = _games_and_agents(choices, GAMES_OF_CURVES, published.GAMES)
     return Study("curves", "Training curves", ("game", "agent"), cells, evaluated=False)
 
 
@@ -172,7 +175,10 @@ def _game(name: str, known: Sequence[str]) -> str:
     """MsPacman, of that or of ALE/MsPacman-v5."""
     game = game_of(name)
     if game not in known:
-        raise UserError(f"unknown game '{name}'{nearest(game, known)} ({', '.join(known)})")
+        hint = nearest(game, known)
+        if game in GAMES_OF_CURVES:
+            hint = "; `idqn reproduce curves` has it, and `ablation`"
+        raise UserError(f"this study has no game '{name}'{hint} (it has {', '.join(known)})")
     return game
 
 

@@ -41,6 +41,10 @@ _MEANING = {
     "agreement": "Agreement: how often the agent does what its keys' pictures suggest, in percent, "
     "averaged over rollouts and then over seeds.",
 }
+_DOPAMINE = (
+    "Dopamine's numbers are of training with sticky actions (probability 0.25), means of 5 seeds; "
+    "all others are without."
+)
 _MET = (
     "(met: our mean is the published number or more. not met: it is less, and so is its whole 95 % "
     "interval over seeds, if there are two or more. undecided: it is less, but the interval "
@@ -52,7 +56,7 @@ def ours(results: Results) -> Table:
     """A row for each cell: what our runs scored, and the number it is held against."""
     measures, published_too = _measures(results), _has_published(results)
     headings = [*results.study.headings, "seeds", *measures.values()]
-    headings += ["published", ""] if published_too else []
+    headings += ["published", "verdict"] if published_too else []
     rows = []
     for result in results.cells:
         reference = result.cell.reference
@@ -76,7 +80,7 @@ def _has_published(results: Results) -> bool:
 
 
 def _table1(results: Results) -> list[Block]:
-    blocks: list[Block] = [ours(results), _beside_published(results)]
+    blocks: list[Block] = [ours(results), _beside_published(results), Lines("", [_DOPAMINE])]
     for agent in _agents(results):
         if block := _normalised(results, agent):
             blocks.append(block)
@@ -153,7 +157,8 @@ def _normalised(results: Results, agent: str) -> Table | None:
 
 
 def _table2(results: Results) -> list[Block]:
-    headings = [*results.study.headings, "seeds", "Agreement", "most frequent action", "published"]
+    headings = [*results.study.headings, "seeds", "Agreement", "most frequent action"]
+    headings += ["published", "verdict"]
     rows = []
     for result in results.cells:
         reference, estimate = result.cell.reference, result.estimate("agreement")
@@ -169,7 +174,7 @@ def _table2(results: Results) -> list[Block]:
             ]
         )
     note = "Random actions agree in 11.1 %, one of MsPacman's nine."
-    return [Table("Ours", [*headings, ""], rows), Lines("", [note])]
+    return [Table("Ours", headings, rows), Lines("", [note])]
 
 
 def _sensitivity(results: Results) -> list[Block]:

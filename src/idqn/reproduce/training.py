@@ -4,6 +4,7 @@ of everything before the others; and measuring what was trained."""
 from __future__ import annotations
 
 import gc
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import torch
 from idqn import checkpoint
 from idqn.config import Config
 from idqn.console import TrainingDisplay
-from idqn.errors import UserError
+from idqn.errors import DivergenceError, UserError
 from idqn.population import PER_RUN_FIELDS
 from idqn.reproduce.deadline import Deadline, require_frames
 from idqn.reproduce.evaluating import (
@@ -64,13 +65,35 @@ class GoOn(NamedTuple):
 
 
 def complete(work: Work, deadline: Deadline) -> None:
-    """Train and measure all that is missing. What is finished is left as it is."""
+    """Train and measure all that is missing. What is finished is left as it is. A population whose
+    numbers go bad keeps nobody else waiting: it is reported when all others are done."""
+    discard_unbegun(work)
     check_names(work, find(work.study, work.seeds, work.folder))
+    diverged: list[DivergenceError] = []
     for seeds in (work.seeds[:1], work.seeds[1:]):
         for job in jobs(work, seeds):
-            _do(job, work, deadline)
+            try:
+                _do(job, work, deadline)
+            except DivergenceError as error:
+                diverged.append(error)
+                print(error, file=sys.stderr, flush=True)
+                release_memory()
         for run in find(work.study, seeds, work.folder).runs.values():
             _measure(run, work, deadline)
+    if diverged:
+        raise diverged[0]
+
+
+def discard_unbegun(work: Work) -> None:
+    """Delete what a command that was killed in its first moments has left: runs without a frame
+    of training, of which some may lack even a checkpoint."""
+    for (number, seed), run in find(work.study, work.seeds, work.folder).runs.items():
+        own = run.path == work.folder / work.study.cells[number].run_of(seed)
+        trained = bool(rows(run)) or any(frames > 0 for frames in checkpoint.complete(run))
+        if own and not trained and not run.examined:
+            with run.lock():
+                shutil.rmtree(run.path)
+            _say(f"{run.path} had not been trained at all: begun anew", work.quiet)
 
 
 def check_names(work: Work, found: Found) -> None:
@@ -95,7 +118,7 @@ def jobs(work: Work, seeds: Sequence[int]) -> list[Begin | GoOn]:
         for seed in seeds
         if (number, seed) not in found
     ]
-    return [*_interrupted(unfinished, work.frames), *_populations(missing, work.at_once)]
+    return [*_interrupted(unfinished, work), *_populations(missing, work.at_once)]
 
 
 def is_finished(run: RunDir, frames: int) -> bool:
@@ -105,7 +128,7 @@ def is_finished(run: RunDir, frames: int) -> bool:
     return any(row["frames"] >= frames for row in rows(run))  # somebody deleted its checkpoints
 
 
-def _interrupted(runs: Sequence[RunDir], frames: int) -> list[GoOn]:
+def _interrupted(runs: Sequence[RunDir], work: Work) -> list[GoOn]:
     found: list[GoOn] = []
     seen: set[Path] = set()
     for run in runs:
@@ -114,11 +137,12 @@ def _interrupted(runs: Sequence[RunDir], frames: int) -> list[GoOn]:
         names, members = _members(run)
         # those that went on alone, or are finished, would be set back to where all were together
         together = all(
-            _members(member)[0] == names and not is_finished(member, frames)
+            _members(member)[0] == names and not is_finished(member, work.frames)
             for member in members
             if member.config_file.is_file()
         )
-        alone = not (together and all(member.config_file.is_file() for member in members))
+        too_many = work.at_once is not None and len(members) > work.at_once
+        alone = too_many or not (together and all(m.config_file.is_file() for m in members))
         found.append(GoOn([run] if alone else members, alone))
         seen |= {each.path.resolve() for each in found[-1].runs}
     return found
@@ -186,7 +210,7 @@ def _measure(run: RunDir, work: Work, deadline: Deadline) -> None:
             (
                 f"play {work.episodes} games with {run.path}",
                 lambda at: evaluation_of(run, at, work.episodes) is not None,
-                lambda at: evaluate(run, at, work.episodes, device),
+                lambda at: evaluate(run, at, work.episodes, device, deadline),
             )
         )
     if work.study.measure == "agreement":

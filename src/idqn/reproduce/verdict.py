@@ -45,7 +45,8 @@ def how_far(frames: int) -> str:
     share = 100 * frames / PAPER_FRAMES
     return (
         f"Scores are those by {frames:,} emulator frames, {share:.3g} % of the paper's training: "
-        f'its "10M frames" are agent steps, {PAPER_FRAMES:,} emulator frames.'
+        f'what its authors\' code calls "10M frames" are agent steps, {PAPER_FRAMES:,} emulator '
+        f"frames."
     )
 
 
@@ -55,7 +56,8 @@ def amount(value: float | None, measure: Measure = "best_100") -> str:
         return "-"
     if measure == "agreement":
         return f"{value:.1f} %"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{1 if abs(value) >= 100 else 2}f}"
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
+    return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0, because there is no -0.00
 
 
 def published_amount(value: float | None, measure: Measure = "best_100") -> str:
@@ -77,13 +79,19 @@ def _beside(estimate: Estimate, reference: Reference, measure: Measure) -> str:
     """29 % of the paper's 6,132.21: not met"""
     value = reference.value
     named = f"{reference.whose} {published_amount(value, measure)}"
+    if reference.frames != PAPER_FRAMES:
+        named += f" (after {reference.frames // 1_000_000}M frames)"
     if measure == "agreement":
         points = estimate.mean - value
-        part = f"{abs(points):.1f} points {'above' if points >= 0 else 'below'} {named}"
-    elif value > 0:
+        digits = 1 if abs(points) >= 0.1 else 2
+        part = f"{abs(points):.{digits}f} points {'above' if points >= 0 else 'below'} {named}"
+    elif value > 0 and estimate.mean >= 0:
         part = f"{_percent(estimate.mean / value)} of {named}"
+    elif estimate.mean == value:
+        part = f"equal to {named}"
     else:
-        part = f"beside {named}"
+        more = estimate.mean > value
+        part = f"{amount(abs(estimate.mean - value))} {'more' if more else 'less'} than {named}"
     verdict = judge(estimate, reference)
     why = ""
     if verdict == "undecided":
@@ -97,8 +105,9 @@ def _beside(estimate: Estimate, reference: Reference, measure: Measure) -> str:
 
 
 def _percent(share: float) -> str:
-    """Near the whole, with a decimal: 99.7 % that are not met should not be written 100 %."""
-    return f"{100 * share:.{1 if 0.99 <= share <= 1.01 else 0}f} %"
+    """Near the whole, with a decimal: 99.97 % that are not met should not be written 100 %."""
+    percent = min(100 * share, 99.9) if share < 1 else 100 * share
+    return f"{percent:.{1 if 0.99 <= share <= 1.01 else 0}f} %"
 
 
 def _nothing(result: CellResult, measure: Measure) -> str:
