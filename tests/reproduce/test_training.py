@@ -116,6 +116,20 @@ def test_it_trains_evaluates_and_then_has_nothing_to_do(
     complete(work, Deadline(0))  # and needs no time to find that out
 
 
+def test_what_is_trained_is_measured_before_more_is_trained(
+    work: Work, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a command with little time would never come to it."""
+    complete(replace(work, seeds=(0,), at_once=1, study=two(work).study), Deadline())
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "frames" not in line] == [
+        "training 1 run (plain-s0)",
+        "play 2 games with runs/plain-s0",
+        "training 1 run (strong-s0)",
+        "play 2 games with runs/strong-s0",
+    ]
+
+
 def test_it_goes_on_where_it_was_stopped(
     work: Work, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,7 +264,7 @@ def test_games_are_not_played_past_the_deadline(work: Work) -> None:
     ("name", "sizes"),
     [
         ("table1", [8, 8]),  # all games of an agent, whatever actions they have
-        ("table2", [1, 2, 1, 1, 2, 1]),  # colour apart from grey, decoders apart; both βs together
+        ("table2", [1, 2, 1, 1, 2, 1]),  # grey, then colour; decoders apart; both βs together
         ("sensitivity", [8]),
         ("ablation", [3]),
     ],
@@ -262,6 +276,8 @@ def test_populations_of_the_studies(name: str, sizes: list[int]) -> None:
         assert isinstance(job, Begin)
         check_population(job.configs)
         assert len({config.env.color for config in job.configs}) == 1
+    colour = [job.configs[0].env.color for job in found if isinstance(job, Begin)]
+    assert colour == sorted(colour)
 
 
 def test_members_that_went_their_own_way_are_left_alone(work: Work) -> None:

@@ -23,7 +23,7 @@ class Score:
     run: str
     seed: int
     frames: int
-    """Of the row that was read."""
+    """Of the row that was read or, of a run that is not there yet, of its training."""
     reached: bool
     """Whether the run has been trained for as long as was asked; if not, its values count for
     nothing."""
@@ -91,7 +91,8 @@ def score(run: RunDir, frames: int, measure: str) -> Score:
             found, said = _agreement(run, frames, last)
             values |= found
             remarks += said
-    return Score(str(run.path), config.train.seed, row["frames"], reached, values, tuple(remarks))
+    at = row["frames"] if reached else trained_frames(run)
+    return Score(str(run.path), config.train.seed, at, reached, values, tuple(remarks))
 
 
 def newest_evaluation(run: RunDir, config: Config, last: int) -> dict[str, Any] | None:

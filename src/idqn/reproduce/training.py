@@ -65,12 +65,15 @@ class GoOn(NamedTuple):
 
 
 def complete(work: Work, deadline: Deadline) -> None:
-    """Train and measure all that is missing. What is finished is left as it is. A population whose
-    numbers go bad keeps nobody else waiting: it is reported when all others are done."""
+    """Train and measure all that is missing, and measure before more is trained. What is finished
+    is left as it is. A population whose numbers go bad keeps nobody else waiting: it is reported
+    when all others are done."""
     discard_unbegun(work)
     check_names(work, find(work.study, work.seeds, work.folder))
     diverged: list[DivergenceError] = []
+    measured: set[Path] = set()
     for seeds in (work.seeds[:1], work.seeds[1:]):
+        _measure_finished(work, seeds, measured, deadline)
         for job in jobs(work, seeds):
             try:
                 _do(job, work, deadline)
@@ -78,8 +81,7 @@ def complete(work: Work, deadline: Deadline) -> None:
                 diverged.append(error)
                 print(error, file=sys.stderr, flush=True)
                 release_memory()
-        for run in find(work.study, seeds, work.folder).runs.values():
-            _measure(run, work, deadline)
+            _measure_finished(work, seeds, measured, deadline)
     if diverged:
         raise diverged[0]
 
@@ -109,7 +111,8 @@ def check_names(work: Work, found: Found) -> None:
 
 
 def jobs(work: Work, seeds: Sequence[int]) -> list[Begin | GoOn]:
-    """What these seeds lack: interrupted populations first."""
+    """What these seeds lack: interrupted populations first, and colour last, because frames of
+    full size take many times as long."""
     found = find(work.study, seeds, work.folder).runs
     unfinished = [run for run in found.values() if not is_finished(run, work.frames)]
     missing = [
@@ -118,7 +121,9 @@ def jobs(work: Work, seeds: Sequence[int]) -> list[Begin | GoOn]:
         for seed in seeds
         if (number, seed) not in found
     ]
-    return [*_interrupted(unfinished, work), *_populations(missing, work.at_once)]
+    begin = _populations(missing, work.at_once)
+    begin.sort(key=lambda job: job.configs[0].env.color)
+    return [*_interrupted(unfinished, work), *begin]
 
 
 def is_finished(run: RunDir, frames: int) -> bool:
@@ -199,6 +204,16 @@ def _do(job: Begin | GoOn, work: Work, deadline: Deadline) -> None:
             outcome = resume(first, watch, frames=work.frames, device=work.device, alone=job.alone)
     require_frames(names, outcome.frames, work.frames)
     release_memory()
+
+
+def _measure_finished(
+    work: Work, seeds: Sequence[int], measured: set[Path], deadline: Deadline
+) -> None:
+    """The runs of these seeds that this command has not asked yet."""
+    for run in find(work.study, seeds, work.folder).runs.values():
+        if run.path not in measured and is_finished(run, work.frames):
+            measured.add(run.path)
+            _measure(run, work, deadline)
 
 
 def _measure(run: RunDir, work: Work, deadline: Deadline) -> None:
