@@ -53,13 +53,20 @@ def test_a_recipe_is_stored_and_drawn(own: Path) -> None:
         (("--budget", "0"), "nothing is found among 0 edited states"),
         (("--budget", "5", "--step", "3"), "--step is for recipes"),
         (("--budget", "5", "--horizon", "0"), "nothing can be compared in 0 steps"),
+        (("--budget", "5", "--max-steps", "0"), "nothing to edit in a game of 0 steps"),
+        (
+            ("--recipe", "extra-pellet", "--max-steps", "-1"),
+            "nothing to edit in a game of -1 steps",
+        ),
+        (("--budget", "5", "--seed", "-1"), "a seed is between 0 and 2**31 - 1, got -1"),
+        (("--recipe", "pixel-max", "--seed", "-1"), "a seed is between 0 and 2**31 - 1, got -1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_bad_input_gets_one_clear_line(
     own: Path, arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert attack(str(own), *arguments, *SMALL) == 2
+    assert attack(str(own), *SMALL, *arguments) == 2
     out, err = capsys.readouterr()
     assert said in err
     assert err.count("\n") == 1

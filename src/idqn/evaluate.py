@@ -35,7 +35,7 @@ class Moment(NamedTuple):
 
 def play(policy: Policy, env: SingleEnv, seed: int = EVALUATION_SEED) -> Iterator[Moment]:
     """Play one episode, moment by moment."""
-    _check_seed(seed)
+    check_seed(seed)
     observation = env.reset(seed)
     over = False
     while not over:
@@ -47,7 +47,7 @@ def play(policy: Policy, env: SingleEnv, seed: int = EVALUATION_SEED) -> Iterato
         observation = following
 
 
-def _check_seed(seed: int) -> None:
+def check_seed(seed: int) -> None:
     if not 0 <= seed < 2**31:
         raise UserError(f"a seed is between 0 and 2**31 - 1, got {seed}")
 
@@ -72,7 +72,7 @@ def play_many(
     """
     if episodes < 1:
         raise UserError(f"episodes must be at least 1, got {episodes}")
-    _check_seed(seed)
+    check_seed(seed)
     count = min(envs, episodes)
     bounds = np.linspace(0, episodes, count + 1).astype(np.int64)
     quota = np.diff(bounds)

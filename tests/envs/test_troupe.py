@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
 from idqn.config import EnvConfig
 from idqn.envs import EnvPositions, RunEnvs, VectorEnv
-from idqn.envs.mini_pacman import ENV_ID
+from idqn.envs.mini_pacman import ENV_ID, MiniPacman
 from idqn.envs.troupe import Troupe
 from idqn.errors import UserError
 from idqn.presets import preset
@@ -62,7 +65,7 @@ def test_episodes_are_those_of_the_vector_environment(config: EnvConfig) -> None
     troupe.close()
 
 
-def test_workers_play_the_same_games() -> None:
+def test_workers_play_the_same_games(capfd: pytest.CaptureFixture[str]) -> None:
     config, episodes = EnvConfig("ALE/MsPacman-v5"), np.array([2, 1, 5])
     alone, divided = Troupe(config, 3, 4, 0), Troupe(config, 3, 4, 2)
     np.testing.assert_array_equal(alone.begin(episodes), divided.begin(episodes))
@@ -73,6 +76,7 @@ def test_workers_play_the_same_games() -> None:
             np.testing.assert_array_equal(one, other)
     alone.close()
     divided.close()
+    assert capfd.readouterr() == ("", "")  # the emulator is not one to be silent by itself
 
 
 def test_who_begins_alike_goes_on_alike() -> None:
@@ -108,6 +112,46 @@ def test_what_fails_in_a_worker_is_said() -> None:
     troupe.begin(np.array([0, 1]))
     with pytest.raises(RuntimeError, match="list index out of range"):
         troupe.step(np.arange(2), np.array([0, 99]))
+    with pytest.raises(RuntimeError, match="died without a word"):
+        troupe.step(np.arange(2), np.zeros(2, np.int64))
+    with pytest.raises(RuntimeError, match="died without a word"):
+        troupe.beginnings(np.arange(2))
     troupe.close()
     with pytest.raises(UserError, match="unknown environment"):
         Troupe(EnvConfig("idqn/Nothing-v0"), 1, 0, workers=0)
+
+
+def test_workers_that_did_not_fail_still_answer_what_they_are_asked() -> None:
+    config = EnvConfig("ALE/Pong-v5")
+    troupe, alone = Troupe(config, 2, 0, workers=2), Troupe(config, 2, 0, workers=0)
+    for one in (troupe, alone):
+        one.begin(np.array([0, 1]))
+    with pytest.raises(RuntimeError, match="list index out of range"):
+        troupe.step(np.arange(2), np.array([99, 2]))
+    alone.step(np.array([1]), np.array([2]))  # which the second worker did
+    who, actions = np.array([1]), np.array([3])
+    np.testing.assert_array_equal(troupe.step(who, actions).frame, alone.step(who, actions).frame)
+    troupe.close()
+
+
+def test_whoever_waits_for_workers_that_are_given_up_is_told() -> None:
+    troupe = Troupe(EnvConfig("ALE/Pong-v5"), 4, 0, workers=1)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(troupe.begin, np.arange(4))  # for emulators to be built, at least
+        troupe.give_up()
+        with pytest.raises(RuntimeError, match="died without a word"):
+            waiting.result(60)
+    troupe.close()
+
+
+def test_a_worker_that_cannot_be_built_says_why() -> None:
+    """Whoever asks it something may be faster than it, or slower."""
+    gym.register("test/KnownHere-v0", entry_point=MiniPacman)  # and not in the worker
+    config = dataclasses.replace(MINI, id="test/KnownHere-v0")
+    for wait in (False, True):
+        troupe = Troupe(config, 1, 0, workers=1)
+        if wait:
+            troupe._processes[0].join()
+        with pytest.raises(UserError, match="unknown environment"):
+            troupe.begin(np.array([0]))
+        troupe.close()

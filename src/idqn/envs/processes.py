@@ -6,10 +6,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
+
+_PATIENCE_S = 5.0  # with all of them together
 
 
 @contextmanager
@@ -42,7 +45,8 @@ def clean_birth() -> Iterator[None]:
 def dismiss(pipes: list[Connection], processes: list[Any]) -> None:
     for pipe in pipes:
         pipe.close()  # a worker ends when its pipe does
+    end = time.monotonic() + _PATIENCE_S
     for process in processes:
-        process.join(timeout=5)
+        process.join(timeout=max(0.0, end - time.monotonic()))
         if process.is_alive():
             process.kill()

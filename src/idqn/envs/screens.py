@@ -42,6 +42,7 @@ def shows_screens(config: EnvConfig) -> bool:
 @cache
 def _is_usual(rom: str) -> bool:
     """A few cartridges draw on a screen of another height."""
+    ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
     ale.loadROM(str(roms.get_rom_path(rom)))
     return tuple(ale.getScreenDims()) == (SCREEN_HEIGHT, SCREEN_WIDTH)

@@ -14,7 +14,8 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.util import Finalize
 from typing import Any, NamedTuple, Protocol
@@ -91,38 +92,41 @@ class Troupe:
 
     def beginnings(self, episodes: NDArray[np.int64]) -> list[object | None]:
         """What tells apart how they begin; None for those of which nobody knows."""
-        found: list[object | None] = []
         if self._local is not None:
             return self._local.beginnings(episodes.tolist())
-        self._pipes[0].send(("beginnings", episodes.tolist()))
-        found += self._answer(self._pipes[0])
-        return found
+        found: list[list[object | None]] = self._told({0: ("beginnings", episodes.tolist())})
+        return found[0]
 
     def _ask(self, verb: str, seats: Sequence[int], what: Callable[[list[int]], list[int]]) -> None:
         """Each worker of its own seats, all at once."""
         if self._local is not None:
             return self._local.do(verb, list(seats), what(list(seats)))
-        asked = []
-        for worker, pipe in enumerate(self._pipes):
+        asked = {}
+        for worker in range(len(self._pipes)):
             own = [seat for seat in seats if seat % len(self._pipes) == worker]
             if own:
-                pipe.send((verb, own, what(own)))
-                asked.append(pipe)
-        for pipe in asked:
-            self._answer(pipe)
+                asked[worker] = (verb, own, what(own))
+        self._told(asked)
         return None
 
-    @staticmethod
-    def _answer(pipe: Connection) -> Any:
-        try:
-            answer = pipe.recv()
-        except (EOFError, ConnectionResetError) as error:
-            raise RuntimeError("a worker process died without a word") from error
-        if isinstance(answer, UserError):
-            raise answer
-        if isinstance(answer, _Failure):
-            raise RuntimeError(f"an environment failed in its worker process:\n{answer.trace}")
-        return answer
+    def _told(self, asked: Mapping[int, tuple[Any, ...]]) -> list[Any]:
+        """What each of these workers answers. All are heard before one that failed is told of: an
+        answer left in its pipe would be taken for that to the next question."""
+        for worker, message in asked.items():
+            with suppress(ConnectionError):  # the worker has ended; its last word says why
+                self._pipes[worker].send(message)
+        answers = [_answer(self._pipes[worker]) for worker in asked]
+        for answer in answers:
+            if isinstance(answer, UserError):
+                raise answer
+            if isinstance(answer, _Failure):
+                raise RuntimeError(f"an environment failed in its worker process:\n{answer.trace}")
+        return answers
+
+    def give_up(self) -> None:
+        """From another thread: whoever waits for an answer gets none. Then `close`."""
+        for process in self._processes:
+            process.kill()
 
     def close(self) -> None:
         if self._local is not None:
@@ -133,6 +137,13 @@ class Troupe:
 
 class _Failure(NamedTuple):
     trace: str
+
+
+def _answer(pipe: Connection) -> Any:
+    try:
+        return pipe.recv()
+    except (EOFError, ConnectionError):
+        return _Failure("it died without a word")
 
 
 class _Alone(Protocol):

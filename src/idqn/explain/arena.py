@@ -68,6 +68,10 @@ class Arena:
                 returns += played.returns.tolist()
         return Games(tuple(actions[i] for i in inverse), np.array(returns)[inverse])
 
+    def give_up(self) -> None:
+        """From another thread: nothing more can be played."""
+        self._troupe.give_up()
+
     def _alike(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
         """[n], for each the first that begins as it does."""
         found: dict[object, int] = {}

@@ -48,7 +48,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("episodes", "max_steps", "film_steps"):
             if getattr(self, name) < 1:
-                what = f"{getattr(self, name)} {name.replace('_', ' ')}"
+                what = f"{getattr(self, name)} {name.removeprefix('max_').replace('_', ' ')}"
                 raise UserError(f"there is nothing to explain in {what}; play at least 1")
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from idqn.agent import Agent
 from idqn.config import EnvConfig
 from idqn.errors import UserError
-from idqn.evaluate import EVALUATION_SEED, random_policy
+from idqn.evaluate import EVALUATION_SEED, check_seed, random_policy
 from idqn.explain.edited_worlds import FOOD, IRRELEVANT
 from idqn.explain.intervals import (
     UNKNOWN,
@@ -103,18 +103,22 @@ class Options:
         for name in ("episodes", "moments", "beginning_steps", "random_start_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected at least 1")
+        check_seed(self.seed)
 
 
 def memorization(
     agent: Agent,
-    episodes: int = 100,
+    episodes: int | None = None,
     other: Agent | None = None,
     options: Options | None = None,
     progress: Progress = silent,
 ) -> Memorization:
-    """Beside a random policy and, if given, another agent of the same game."""
+    """Beside a random policy and, if given, another agent of the same game; `episodes` is laid over
+    the options."""
     env = agent.config.env
-    chosen = dataclasses.replace(options or Options(), episodes=episodes)
+    chosen = options or Options()
+    if episodes is not None:
+        chosen = dataclasses.replace(chosen, episodes=episodes)
     players = {
         agent.origin.run: Player(agent.act, env, steady=True),
         RANDOM: Player(random_policy(env, chosen.seed), env),
@@ -138,7 +142,7 @@ def memorization(
         counts={name: np.array([m.counts[name] for m in measured], np.int64) for name in COUNTS},
         verdicts=tuple(m.verdict.text for m in measured),
         signs=tuple(m.verdict.signs for m in measured),
-        starts=expected_starts(env, episodes),
+        starts=expected_starts(env, chosen.episodes),
         beginning_steps=chosen.beginning_steps,
         random_start_steps=chosen.random_start_steps,
         sticky_probability=STICKY,
@@ -186,7 +190,7 @@ def measure(
             return [lambda shown: both[0](shown) | both[1](shown)]
 
         jobs = [(name, part) for name in players for part in parts(name, players[name])]
-        news = side_by_side([part for _, part in jobs], progress)
+        news = side_by_side([part for _, part in jobs], progress, stadium.give_up)
     found = {
         name: Found(dict.fromkeys(NUMBERS, UNKNOWN), dict.fromkeys(COUNTS, 0)) for name in players
     }

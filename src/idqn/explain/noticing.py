@@ -87,7 +87,10 @@ class Stage:
     ) -> None:
         self._policy, self._player, self._moments = policy, player, moments
         self._seed, self._progress = seed, progress
-        self._envs = [make_editable(config) for _ in range(min(GAMES, moments))]
+        self._envs: list[Editable[Any, Any]] = []
+        for made in range(min(GAMES, moments)):
+            progress("preparing games to be edited", made, min(GAMES, moments))
+            self._envs.append(make_editable(config))
         every = 25 if config.is_atari else 3  # a snapshot of Atari is 100 KB
         self._originals = play_originals(
             policy, self._envs, player, seed, MAX_STEPS, every, progress

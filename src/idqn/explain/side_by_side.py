@@ -17,9 +17,18 @@ class _Stopped(Exception):
     """Another job has failed, or somebody wants to leave."""
 
 
-def side_by_side(jobs: Sequence[Callable[[Progress], T]], progress: Progress = silent) -> list[T]:
+def _nothing() -> None:
+    """There is nothing that they wait for."""
+
+
+def side_by_side(
+    jobs: Sequence[Callable[[Progress], T]],
+    progress: Progress = silent,
+    give_up: Callable[[], None] = _nothing,
+) -> list[T]:
     """What each returns. Nothing may be shared by them that changes, unless it is locked. Shown is
-    the progress of the first that is not done."""
+    the progress of the first that is not done. If one fails, or somebody wants to leave, the others
+    stop when they next report progress; `give_up` ends what they might be waiting for instead."""
     stop = Event()
     finished = [False] * len(jobs)
 
@@ -41,5 +50,7 @@ def side_by_side(jobs: Sequence[Callable[[Progress], T]], progress: Progress = s
             for future in done:
                 future.result()  # if one has failed, it is among these, and nobody was stopped yet
             return [future.result() for future in futures]
-        finally:
+        except BaseException:
             stop.set()
+            give_up()
+            raise

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from idqn.agent import Agent
 from idqn.envs.single import SingleEnv
 from idqn.errors import UserError
-from idqn.evaluate import EVALUATION_SEED
+from idqn.evaluate import EVALUATION_SEED, check_seed
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import About
 
@@ -71,6 +71,7 @@ def collect(
         raise UserError(f"there is nothing to explain in {episodes} episodes; play at least 1")
     if max_steps < 1:
         raise UserError(f"there is nothing to explain in {max_steps} steps; play at least 1")
+    check_seed(seed)
     games = [_Game(agent, seed + number, max_steps) for number in range(episodes)]
     try:
         playing = games

@@ -70,7 +70,7 @@ def surgery(
             f"nothing can be lost in {episodes} games of {max_steps} steps; play at least 1 of each"
         )
     if states is None:
-        states = collect(agent, progress=progress)
+        states = collect(agent, seed=seed, progress=progress)
     if len(states) == 0:
         raise UserError("there are no states to explain: the rollout is empty; play some first")
     use, attention = key_use(states)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from idqn.agent import Agent
 from idqn.envs.editing import Choice, Editable
 from idqn.errors import UserError
+from idqn.evaluate import check_seed
 from idqn.explain.film import Film, coarse_saliency
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
@@ -48,6 +49,9 @@ def record(
     agent: Agent, env: Game, seed: int, max_steps: int, progress: Progress = silent
 ) -> Trajectory:
     """A game of the agent, greedy."""
+    check_seed(seed)
+    if max_steps < 1:
+        raise UserError(f"there is nothing to edit in a game of {max_steps} steps; play at least 1")
     observation = env.reset(seed)
     actions: list[int] = []
     rewards: list[float] = []

@@ -69,6 +69,11 @@ class Stadium:
         pushed = usual.play(anyhow, self._half, doing=doing, progress=progress)
         return WholeGames(own, sticky, _outlived(pushed, until))
 
+    def give_up(self) -> None:
+        """From another thread: nothing more can be played."""
+        for arena in self._arenas.values():
+            arena.give_up()
+
     def __enter__(self) -> Stadium:
         return self
 
