@@ -120,7 +120,7 @@ BAD: Mapping[str, tuple[tuple[str, dict[str, Any], str], ...]] = {
         ("alien", {"i": 0, "row": 0, "col": 0}, "wait until it has come"),
     ),
     "Venture": (("player", {"x": 20, "y": 40}, "wall"), ("sprite", {"i": 6, "x": 8}, "0 to 5")),
-    "Gravitar": (("ship", {"x": 80, "y": 84}, "sun"), ("fuel", {"units": 0}, "100 to 99999")),
+    "Gravitar": (("ship", {"x": 80, "y": 84}, "sun"), ("fuel", {"hundreds": 0}, "1 to 999")),
     "MiniPacman": (
         ("pellet", {"row": 2, "col": 2, "on": True}, "wall"),
         ("pellet", {"row": 9, "col": 9, "on": True}, "already"),

@@ -346,8 +346,9 @@ def test_an_egg_laid_is_eaten_and_pays_ten() -> None:
 
 def test_fuel_is_used_by_thrust_and_frames_are_counted_elsewhere() -> None:
     env = atari(moment("Gravitar"))
-    env.apply("fuel", units=4321)
-    assert env.ram[10:13].tolist() == [0x00, 0x43, 0x21]
+    last_digits = int(env.ram[12])
+    env.apply("fuel", hundreds=243)
+    assert env.ram[10:13].tolist() == [0x02, 0x43, last_digits]
     env.settle([2] * 8)  # UP, in a game with a fire button
     assert env.ram[11] < 0x43
     env.apply("velocity", vx=256, vy=0)

@@ -128,7 +128,7 @@ IRRELEVANT: dict[str, Irrelevant] = {
         "ship",
         "another amount of fuel, when either lasts for hundreds of steps",
         steps=50,
-        allowed=lambda params: params["units"] >= 5_000,
+        allowed=lambda params: params["hundreds"] >= 50,
     ),
 }
 """Games that lack here have no edit of which this could be said: in Pong, Q*bert, Frostbite and

@@ -1,7 +1,8 @@
 """Gravitar: the ship among the planets of the first system, its velocity and its fuel.
 
 Byte 5, which some memory maps call the fuel, counts frames. The fuel is a decimal number of six
-digits in bytes 10 to 12; the screen shows it, in turn with the ships left, while it is used.
+digits in bytes 10 to 12; the screen shows it, in turn with the ships left, while it is used. By its
+last two digits (byte 12) the game also decides when bunkers fire, so no edit touches them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from idqn.envs.edits import (
 SCREEN, SYSTEM = 1, 2  # byte 1 is 2 among the planets
 SHIP_X, SHIP_Y = 31, 32
 VELOCITY_X, VELOCITY_Y = (42, 43), (39, 40)  # low and high byte, 1/256 pixels a frame
-FUEL = (10, 11, 12)
+FUEL = (10, 11)
 
 # The sun, the base and the planets: to touch one is to die, or to land.
 BODIES: tuple[Box, ...] = (
@@ -68,9 +69,9 @@ def _set_velocity(ram: Ram, vx: int, vy: int) -> Pokes:
     return changed(ram, pokes, "velocity")
 
 
-def _set_fuel(ram: Ram, units: int) -> Pokes:
-    digits = f"{units:06d}"
-    pairs = [int(digits[i : i + 2], 16) for i in (0, 2, 4)]
+def _set_fuel(ram: Ram, hundreds: int) -> Pokes:
+    digits = f"{hundreds:04d}"
+    pairs = [int(digits[i : i + 2], 16) for i in (0, 2)]
     return changed(ram, dict(zip(FUEL, pairs, strict=True)), "fuel")
 
 
@@ -105,10 +106,10 @@ GAME: GameEdits[Ram, Pokes] = game_edits(
         Edit(
             "fuel",
             "Set the fuel (which is shown only while it is used)",
-            (number("units", 100, 99_999, "units; the game begins with 10,000", step=9_900),),
+            (number("hundreds", 1, 999, "hundreds; the game begins with 100", step=99),),
             (),
             _set_fuel,
-            lambda ram, units: ((16, 64, 25, 103),),
+            lambda ram, hundreds: ((16, 64, 25, 103),),
             frozenset(FUEL),
         ),
     ),
