@@ -17,6 +17,7 @@ from idqn.explain.counterfactuals import (
     Line,
     Moment,
     Original,
+    changes_only_the_picture,
     play_branches,
     play_originals,
     return_within,
@@ -128,6 +129,51 @@ def test_an_edit_is_made_once_and_seen_by_the_branch_alone() -> None:
     assert (cell in env.state.pellets) == params["on"]
     env.restore(original.snapshots[3])
     assert (cell in env.state.pellets) != params["on"]
+
+
+def test_a_fuel_gauge_that_is_not_shown_is_no_irrelevant_edit() -> None:
+    """In Gravitar it is shown in turn with the ships left; and nothing else goes by what is
+    edited."""
+    env = make_editable(EnvConfig("ALE/Gravitar-v5"))
+    rule = IRRELEVANT["ALE/Gravitar-v5"]
+    (original,) = play_originals(
+        lambda seen: np.zeros(len(seen), np.int64), [env], "ship", 4, 80, every=20
+    )
+    moment = Moment(original, 20)
+    env.restore(original.snapshots[20])
+    edit = irrelevant_edits(env, rule, original.way[20:])[-1]
+    assert not changes_only_the_picture(env, moment, edit, 30)
+    assert changes_only_the_picture(env, moment, edit, 54)
+
+
+def test_an_egg_that_turns_an_alien_is_no_irrelevant_edit() -> None:
+    """Aliens go by how many are left; so far from the player's way, only the game itself tells."""
+    config = EnvConfig("ALE/Alien-v5")
+    envs = [make_editable(config) for _ in range(3)]
+    originals = play_originals(random_policy(config, 3), envs, "player", 100, 120, every=25)
+    for game, row, col, fits in ((1, 12, 9, False), (0, 10, 0, True)):
+        moment = Moment(originals[game], 50)
+        edit = ("egg", {"row": row, "col": col, "on": False})
+        envs[0].restore(moment.original.snapshots[50])
+        assert edit in irrelevant_edits(envs[0], IRRELEVANT[config.id], moment.original.way[50:])
+        assert changes_only_the_picture(envs[0], moment, edit, 54) == fits
+
+
+def test_food_on_the_way_does_not_change_the_picture_alone() -> None:
+    env = make_editable(MINI)
+    right, steps = 2, 4
+    (original,) = play_originals(
+        lambda seen: np.full(len(seen), right), [env], "pacman", 4, steps, every=1
+    )
+    moment, cell = Moment(original, 0), FOOD[ENV_ID].cell
+    way = {cell(box) for box in original.way}
+    env.restore(original.snapshots[0])
+    edits = [("pellet", params) for params in env.choices("pellet")]
+    on_it = [edit for edit in edits if (edit[1]["row"], edit[1]["col"]) in way]
+    assert on_it
+    assert not any(changes_only_the_picture(env, moment, edit, steps) for edit in on_it)
+    beside = [edit for edit in edits if edit not in on_it]
+    assert all(changes_only_the_picture(env, moment, edit, steps) for edit in beside)
 
 
 def test_same_actions_by_hand() -> None:

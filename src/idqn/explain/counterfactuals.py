@@ -145,11 +145,37 @@ def _step(env: Editable[Any, Any], line: Line, action: int, player: str) -> bool
 
 
 def _where(env: Editable[Any, Any], player: str) -> Box:
+    return _objects(env).get(player, NO_PLAYER)
+
+
+def _objects(env: Editable[Any, Any]) -> dict[str, Box]:
     """Also of a game that has just ended, of which `env.objects` would not tell."""
     if isinstance(env, EditableAtari):
-        return env.game.objects(env.ram.tolist()).get(player, NO_PLAYER)
+        return env.game.objects(env.ram.tolist())
     assert isinstance(env, EditableMiniPacman)
-    return env.game.objects(env.state).get(player, NO_PLAYER)
+    return env.game.objects(env.state)
+
+
+def changes_only_the_picture(
+    env: Editable[Any, Any], moment: Moment, edit: Choice, steps: int
+) -> bool:
+    """Whether the agent sees the edit within so many steps of the original's actions, but they are
+    paid as in the unedited game, and everything that moves goes the same ways."""
+    courses, pictures = [], []
+    for each in (None, edit):
+        env.restore(moment.original.snapshots[moment.step])
+        if each is not None:
+            env.apply(each[0], **each[1])
+        course, frames = [], []
+        for step in range(steps):
+            observation, *paid = env.step(_original_action(moment, step))
+            course.append((paid, _objects(env)))
+            frames.append(observation[-1].tobytes())
+            if paid[1] or paid[2]:
+                break
+        courses.append(course)
+        pictures.append(frames)
+    return courses[0] == courses[1] and pictures[0] != pictures[1]
 
 
 def same_actions(moment: Moment, branch: Line, settle: int, steps: int) -> NDArray[np.bool_]:

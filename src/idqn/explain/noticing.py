@@ -20,6 +20,7 @@ from idqn.explain.counterfactuals import (
     Branch,
     Line,
     Moment,
+    changes_only_the_picture,
     play_branches,
     play_originals,
     return_within,
@@ -99,7 +100,11 @@ class Stage:
 
     def after_irrelevant_edits(self, rule: Irrelevant) -> Undisturbed:
         needed = self._settle + rule.steps
-        trials = self._trials(lambda env, way: irrelevant_edits(env, rule, way), needed)
+        trials = self._trials(
+            lambda env, way: irrelevant_edits(env, rule, way),
+            needed,
+            lambda env, moment, edit: changes_only_the_picture(env, moment, edit, needed),
+        )
         edited, again = self._play(trials, max(needed, REST_STEPS), needed)
 
         def same(lines: Sequence[Line]) -> NDArray[np.bool_]:
@@ -127,8 +132,14 @@ class Stage:
 
         return Fed(came(edited), came(again))
 
-    def _trials(self, candidates: Candidates, needed: int) -> list[_Trial]:
-        """At moments drawn at random, with so many steps left, one edit drawn at random."""
+    def _trials(
+        self,
+        candidates: Candidates,
+        needed: int,
+        fits: Callable[[Editable[Any, Any], Moment, Choice], bool] = lambda env, moment, edit: True,
+    ) -> list[_Trial]:
+        """At moments drawn at random, with so many steps left, one edit drawn at random; if it does
+        not fit, none."""
         rng = np.random.default_rng(self._seed)
         moments = [
             moment
@@ -141,12 +152,15 @@ class Stage:
         for i in rng.permutation(len(moments))[: _TRIES * self._moments]:
             if len(found) == self._moments:
                 break
+            self._progress("looking for edits", len(found), self._moments)
             original, step = moments[i]
             env.restore(original.snapshots[step])
             edits = candidates(env, original.way[step:])
             if edits:
                 edit = edits[rng.integers(len(edits))]
-                found.append(_Trial(moments[i], edit, env.region(edit[0], **edit[1])))
+                places = env.region(edit[0], **edit[1])
+                if fits(env, moments[i], edit):
+                    found.append(_Trial(moments[i], edit, places))
         return found
 
     def _play(
