@@ -150,3 +150,8 @@ def print_table(headings: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def number(value: float | None) -> str:
+    """A score, or a dash where there is none."""
+    return "-" if value is None else f"{value:,.2f}"
