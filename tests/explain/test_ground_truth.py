@@ -31,7 +31,7 @@ from idqn.run_dir import RunDir
 from idqn.train import Progress, train
 from tests.explain.untrained import untrained
 
-FRAMES, MOST_FRAMES = 10_000, 24_000
+FRAMES, MOST_FRAMES = 14_000, 28_000
 GOOD_RETURN = 15.0
 
 # Saliency of a pixel of pacman, the ghost or a pellet, whichever gets least, over that of a wall's.
@@ -45,12 +45,12 @@ class _EnoughError(Exception):
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> GroundTruth:
-    """Of an agent that plays well: on other processors rounding makes another one, which may take
-    longer to learn."""
+    """Of the agent of `make demo`: it plays well, but on other processors rounding makes another
+    one, which may take longer to learn."""
     run = tmp_path_factory.mktemp("runs") / "run"
     config = preset("quick", "idqn/MiniPacman-v0").replace(
         **{
-            "train.seed": 3,
+            "train.seed": 0,
             "train.frames": MOST_FRAMES,
             "system.device": "cpu",
             "system.log_every_frames": 2_000,
@@ -85,14 +85,26 @@ def test_decoded_states_are_brightest_where_pacman_is(found: GroundTruth) -> Non
     assert difference[1] > 0.4
 
 
-def test_pictures_of_attended_keys_hardly_show_where_pacman_is(found: GroundTruth) -> None:
-    """The hope was that their brightest pixel lies near him more often than by chance. Of seven
-    agents of 14,000 frames (seeds 0 to 6) it did by 1 % of states, 95 % interval -5 to 7 %. His own
-    pixels are brighter than chance, by 0.28 standard deviations of the picture (0.10 to 0.47), but
-    not with every agent. Decoded states have 73 % and more, and 3 standard deviations."""
+def test_attended_keys_as_attention_sees_them_show_where_pacman_is(found: GroundTruth) -> None:
+    """More than by chance. Of seven agents of 14,000 frames (seeds 0 to 6), the brightest pixel lay
+    near him in 8.7 % more of the states than by chance (3.0 to 14.4 over agents; 1 to 18 %, six of
+    the seven intervals above 0), and his own pixels were brighter by 0.28 standard deviations of
+    the picture (0.21 to 0.35; six of seven). Decoded states have 78 %, and 4.6 deviations.
+
+    With keys that begin at 0.1 it was 1.0 % (-2.4 to 4.3). Longer training loses the first and
+    keeps the second, which is why only that is asked for with its interval."""
+    near, bright = (
+        _places(found, measure, "attended keys, as attention sees them")[2] for measure in MEASURES
+    )
+    assert near[0] > 0
+    assert bright[1] > 0
+
+
+def test_pictures_of_keys_show_it_far_less_than_pictures_of_states(found: GroundTruth) -> None:
     for measure in MEASURES:
-        states, keys = (_places(found, measure, picture)[2] for picture in PICTURES)
-        assert keys[2] < 0.5 * states[1]
+        states, *keys = (_places(found, measure, picture)[2] for picture in PICTURES)
+        for picture in keys:
+            assert picture[2] < 0.5 * states[1]
 
 
 def _places(found: GroundTruth, measure: str, pictures: str) -> np.ndarray:
