@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from idqn.presets import preset
 from idqn.train import train
 
 torch.set_num_threads(1)
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # where kernels are tested; before anything imports them
 
 
 @pytest.fixture(scope="session")
@@ -56,3 +60,15 @@ def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
     monkeypatch.setenv("GOMP_SPINCOUNT", "1000")
+
+
+@pytest.fixture
+def full_precision() -> Iterator[None]:
+    """Where results are compared with those of a CPU."""
+    before = torch.get_float32_matmul_precision()
+    tf32 = torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.set_float32_matmul_precision(before)

@@ -320,9 +320,9 @@ class Learner:
         options = self.config.optimizer
         self.updates += 1
         if self._fused is not None:
-            from idqn.kernels import adam
+            from idqn.kernels import adam_step
 
-            adam(
+            adam_step(
                 self.online,
                 self.adam_mean,
                 self.adam_square,
