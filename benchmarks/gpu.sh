@@ -58,7 +58,7 @@ bench() { # NAME SECONDS CACHE RUNS [OPTIONS]; an empty CACHE is a first start, 
     --json "$folder/$name.json" --quiet "$@"
 }
 
-step tests 120 "$python" -m pytest -q -p no:cacheprovider tests/kernels tests/test_fused.py tests/test_capture.py \
+step tests 120 "$python" -m pytest -q -p no:cacheprovider tests/kernels tests/torso tests/test_capture.py \
   tests/test_replay_state.py tests/test_learner.py
 bench speed-1 80 one 1
 bench speed-24 120 many 24

@@ -29,14 +29,15 @@ from idqn.agents.objective import Chance, Heads, Learned, Named, Outcome, PerRun
 from idqn.capture import compiled, has_kernels
 from idqn.chance import Dice
 from idqn.config import Config
-from idqn.networks import QNetwork, build_network, members
-from idqn.parameters import ParameterRows, Storage
+from idqn.networks import build_network, members
+from idqn.parameters import ParameterRows
 from idqn.rng import normal, uniform
 from idqn.torso import Networks, PlainTorso, Torso
+from idqn.torso.layers import storage
 from idqn.types import Batch, Decoded, Seen
 
 if TYPE_CHECKING:  # needs Triton
-    from idqn.fused import FusedTorso
+    from idqn.torso.fused import FusedTorso
 
 
 class Update(NamedTuple):
@@ -72,7 +73,7 @@ class Learner:
             widest,
             [actions for actions in num_actions for _ in range(self.members)],
             widest.action_parameters,
-            _storage(widest) if fast else None,
+            storage(widest) if fast else None,
         )
         packed = [self.rows.pack(dict(n.named_parameters())) for n in every]
         self.online = torch.stack(packed).to(device)  # [R, D]
@@ -370,14 +371,8 @@ def _norm(matrix: Tensor) -> Tensor:
     return torch.stack([torch.linalg.vector_norm(row) for row in matrix])
 
 
-def _storage(module: QNetwork) -> Mapping[str, Storage]:
-    from idqn.fused import storage
-
-    return storage(module)
-
-
 def _fused_torso(networks: Networks) -> FusedTorso:
-    from idqn.fused import FusedTorso
+    from idqn.torso.fused import FusedTorso
 
     return FusedTorso(networks, half=torch.get_float32_matmul_precision() == "medium")
 

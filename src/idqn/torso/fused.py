@@ -9,26 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from idqn import kernels
 from idqn.capture import compiled
-from idqn.networks import QNetwork, normalize
-from idqn.parameters import Storage
-from idqn.torso import Networks
+from idqn.networks import normalize
+from idqn.torso.interface import Networks
+from idqn.torso.layers import convolutions
+from idqn.torso.streams import SideStream
 from idqn.types import Batch, Decoded, Seen
-
-
-class _Layer(NamedTuple):
-    name: str
-    kernel: tuple[int, int]
-    stride: int
-    big: tuple[int, int]  # height and width of the big image
 
 
 @dataclass
@@ -55,12 +48,12 @@ class FusedTorso:
         self._states = compiled(_states, networks.online.device)
         self._activated = compiled(_activated, networks.online.device)
         self._gated = compiled(_gated, networks.online.device)
-        self._encoder, self._decoder = _layers(networks.module)
+        self._encoder, self._decoder = convolutions(networks.module)
         self._small = networks.module.encoder.image_shape
         self._has_linear = networks.module.encoder.linear is not None
         device = networks.online.device
         self._for_target, self._for_decoder, self._for_weights = (
-            _SideStream(device) for _ in range(3)
+            SideStream(device) for _ in range(3)
         )
         self._last: _Kept | None = None
 
@@ -261,66 +254,6 @@ class FusedTorso:
         shape = self._networks.rows.shapes[f"{layer}.weight"]
         column: Tensor = self._column(layer, "weight")
         return column.view(-1, *shape)
-
-
-class _SideStream(AbstractContextManager[None]):
-    """`with` it, work is queued beside what follows, after all that came before; `join` waits."""
-
-    def __init__(self, device: torch.device) -> None:
-        on_gpu = device.type == "cuda"
-        make: Any = torch.cuda.Stream
-        self._stream = make(device) if on_gpu else None
-        self._within: Any = None
-
-    def __enter__(self) -> None:
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.current_stream())
-            self._within = torch.cuda.stream(self._stream)
-            self._within.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        if self._stream is not None:
-            self._within.__exit__(*error)
-
-    def join(self) -> None:
-        if self._stream is not None:
-            torch.cuda.current_stream().wait_stream(self._stream)
-
-
-def storage(module: QNetwork) -> dict[str, Storage]:
-    """How the kernels want parameters to lie: channels last, like images."""
-    found: dict[str, Storage] = {}
-    for layer in (*_layers(module)[0], *_layers(module)[1]):
-        weight = module.get_parameter(f"{layer.name}.weight")
-        found[f"{layer.name}.weight"] = Storage(tuple(weight.shape), (2, 3, 1, 0))
-    image = module.encoder.image_shape
-    if module.encoder.linear is not None:
-        size = module.encoder.linear.out_features
-        found["encoder.linear.weight"] = Storage((size, *image), (0, 2, 3, 1))
-    if module.decoder is not None:
-        size = module.decoder.linear.in_features
-        found["decoder.linear.weight"] = Storage((*image, size), (1, 2, 0, 3))
-        found["decoder.linear.bias"] = Storage(image, (1, 2, 0))
-    return found
-
-
-def _layers(module: QNetwork) -> tuple[list[_Layer], list[_Layer]]:
-    """The convolutions of the encoder and of the decoder, in the order data takes."""
-    height, width = module.mean_image.shape[1:]
-    encoder: list[_Layer] = []
-    for number, convolution in enumerate(module.encoder.convolutions):
-        assert isinstance(convolution, nn.Conv2d)
-        kernel, stride = convolution.kernel_size[0], convolution.stride[0]
-        name = f"encoder.convolutions.{number}"
-        encoder.append(_Layer(name, (kernel, kernel), stride, (height, width)))
-        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
-    if module.decoder is None:
-        return encoder, []
-    decoder = [
-        mirrored._replace(name=f"decoder.deconvolutions.{number}")
-        for number, mirrored in enumerate(reversed(encoder))
-    ]
-    return encoder, decoder
 
 
 def _states(mean_image: Tensor, observations: tuple[Tensor, ...], dtype: torch.dtype) -> Tensor:
