@@ -7,7 +7,8 @@ import torch
 from torch.func import vmap
 
 from idqn.agents.idqn import IDQN
-from idqn.agents.objective import Chance, Heads, Outcome
+from idqn.agents.objective import Heads, Outcome
+from idqn.chance import Chance
 from idqn.config import Config
 from idqn.learner import Learner
 from idqn.losses import bellman_loss, distributional_loss, diversity_loss, reconstruction_loss
@@ -158,31 +159,6 @@ def test_the_optimiser_is_torchs_adam_with_clipping(tiny: Config) -> None:
         torch.testing.assert_close(learner.online[0], parameter.detach(), rtol=1e-4, atol=1e-6)
 
 
-def test_the_learning_rate_halves_and_stops_at_its_floor(tiny: Config) -> None:
-    """With one gradient, Adam's first step is the learning rate in every coordinate."""
-    changes = {"optimizer.halve_every_steps": 100, "optimizer.min_learning_rate": 1e-4}
-    for steps, rate in ((99, 1e-3), (100, 5e-4), (299, 2.5e-4), (10_000, 1e-4)):
-        config = tiny.replace(**changes, **{"optimizer.learning_rate": 1e-3})
-        learner = Learner([config], SHAPE, [3], CPU)
-        before = learner.online.clone()
-        learner.schedule(steps)
-        learner._adam(torch.ones_like(before), torch.ones(1), limit=1.0)
-        torch.testing.assert_close(before - learner.online, torch.full_like(before, rate))
-
-
-def test_layer_clipping_leaves_the_keys_alone(tiny: Config) -> None:
-    config = tiny.replace(**{"optimizer.clip_scope": "layer", "optimizer.clip_norm": 1.0})
-    learner = Learner([config], SHAPE, [3], CPU)
-    gradient = torch.full_like(learner.online, 2.0)
-    learner._clip_layers(gradient)
-    for name, columns in learner.rows.columns.items():
-        piece = gradient[:, columns]
-        if name == "head.keys":
-            assert torch.equal(piece, torch.full_like(piece, 2.0))
-        else:
-            assert float(piece.norm()) == pytest.approx(1.0, rel=1e-4)
-
-
 @pytest.mark.parametrize("bootstrap", ["double", "target", "online"])
 @pytest.mark.parametrize("rows", ["chosen", "all"])
 def test_the_gradient_is_that_of_the_plain_module(tiny: Config, bootstrap: str, rows: str) -> None:
@@ -295,8 +271,10 @@ def test_weights_load_into_the_plain_module_and_back(tiny: Config) -> None:
         expected = (out.q + own * out.uncertainty).argmax(-1)
         assert torch.equal(learner.act(observation)[run], expected)
         fresh.load(run, learner.weights(run), learner.state(run))
-    for name in ("online", "target", "adam_mean", "adam_square"):
+    for name in ("online", "target"):
         assert torch.equal(getattr(fresh, name), getattr(learner, name)), name
+    for name in ("mean", "square"):
+        assert torch.equal(getattr(fresh.optimizer, name), getattr(learner.optimizer, name)), name
     assert torch.equal(fresh.buffers["mean_image"], learner.buffers["mean_image"])
 
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from idqn.agents.idqn import IDQN
-from idqn.agents.objective import Chance, Heads, PerRun
+from idqn.agents.objective import Heads
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance
 from idqn.config import Config
 from idqn.networks.memory import Recall
 from idqn.policy import best_action, epsilon, epsilon_greedy, majority_vote

@@ -4,15 +4,36 @@ for and when, so that a run draws the same alone, in company and after a restart
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from idqn.rng import make_lanes, uniform
+from idqn.rng import make_lanes, normal, uniform
 
 Draw = Callable[[Tensor, Tensor, Tensor], Tensor]
 _PURPOSE_BITS = 56  # the counters' own numbers lie below
 _EPISODE_BITS = 32
+# what random numbers are for
+_ACTING, _NOISE, _LEADING, _LEARNING, _MASKS, _CODE = range(1, 7)
+
+
+class Needs(NamedTuple):
+    """How many random numbers an objective asks for."""
+
+    uniform: int = 0
+    normal: int = 0
+    lasting: int = 0
+
+
+class Chance(NamedTuple):
+    """Random numbers. In acting, a row for each environment; in learning, uniform and normal ones
+    are for the whole batch, and have no rows."""
+
+    uniform: Tensor
+    normal: Tensor
+    lasting: Tensor  # uniform, and the same for a whole episode or, in learning, a transition
+    steps: Tensor  # agent steps so far
 
 
 class Dice:
@@ -20,6 +41,30 @@ class Dice:
         self._seeds = torch.tensor(seeds, device=device)
         self._members = members
         self._lanes: dict[int, Tensor] = {}
+
+    def for_acting(self, needs: Needs, choices: Tensor, episode: Tensor, first_env: int) -> Chance:
+        """For choice number `choices` of the environments from number `first_env` on, in their so
+        manieth episodes [P, E]."""
+        envs = episode.shape[1]
+        return Chance(
+            uniform=self.per_env(uniform, _ACTING, choices, envs, needs.uniform),
+            normal=self.per_env(normal, _NOISE, choices, envs, needs.normal),
+            lasting=self.per_episode(_LEADING, episode, first_env, needs.lasting),
+            steps=(choices * envs).float().expand(len(episode)),
+        )
+
+    def for_learning(self, needs: Needs, updates: Tensor, place: Tensor) -> Chance:
+        """For update number `updates`, from transitions at `place` [R, B] in replay."""
+        return Chance(
+            uniform=self.per_row(uniform, _LEARNING, updates, needs.uniform),
+            normal=self.per_row(normal, _LEARNING, updates, needs.normal),
+            lasting=self.per_place(_MASKS, place, needs.lasting),
+            steps=updates.float().expand(len(place)),
+        )
+
+    def for_codes(self, updates: Tensor, count: int) -> Tensor:
+        """What a variational autoencoder adds to the means of its codes, [R, count]."""
+        return self.per_row(normal, _CODE, updates, count)
 
     def per_row(self, draw: Draw, purpose: int, counter: Tensor, count: int) -> Tensor:
         """New numbers for each network, [R, count]; those of one run's networks are equal."""

@@ -152,7 +152,7 @@ class Training:
 
     def update(self) -> None:
         """One update of every run."""
-        self.learner.schedule(self.steps)
+        self.learner.optimizer.schedule(self.steps)
         self._update()
         self.updates += 1
 

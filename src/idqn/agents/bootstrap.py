@@ -9,17 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from idqn.agents.objective import (
-    Chance,
-    Heads,
-    Named,
-    Needs,
-    Objective,
-    Outcome,
-    PerRun,
-    detached,
-    of_action,
-)
+from idqn.agents.objective import Heads, Named, Objective, Outcome, detached, of_action
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance, Needs
 from idqn.config import Config
 from idqn.losses import bellman_loss
 from idqn.networks.heads import ManyHeads, ManyValues

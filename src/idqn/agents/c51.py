@@ -6,16 +6,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from idqn.agents.objective import (
-    Chance,
-    Heads,
-    Named,
-    Objective,
-    Outcome,
-    PerRun,
-    detached,
-    of_action,
-)
+from idqn.agents.objective import Heads, Named, Objective, Outcome, detached, of_action
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance
 from idqn.losses import distributional_loss
 from idqn.policy import best_action
 from idqn.projection import project

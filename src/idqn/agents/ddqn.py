@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from idqn.agents.objective import Chance, Heads, Named, Objective, Outcome, PerRun, detached
+from idqn.agents.objective import Heads, Named, Objective, Outcome, detached
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance
 from idqn.losses import bellman_loss
 from idqn.policy import best_action
 from idqn.types import Seen

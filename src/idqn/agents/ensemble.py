@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from idqn.agents.ddqn import DDQN
-from idqn.agents.objective import Chance, Heads, PerRun
+from idqn.agents.objective import Heads
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance
 from idqn.config import Config
 from idqn.networks.heads import mean_and_spread
 

@@ -9,17 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad_and_value
 
-from idqn.agents.objective import (
-    Chance,
-    Heads,
-    Named,
-    Objective,
-    Outcome,
-    PerRun,
-    Role,
-    detached,
-    of_action,
-)
+from idqn.agents.objective import Heads, Named, Objective, Outcome, Role, detached, of_action
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance
 from idqn.config import Config
 from idqn.losses import (
     bellman_loss,

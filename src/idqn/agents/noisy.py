@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from idqn.agents.ddqn import DDQN
-from idqn.agents.objective import Chance, Named, Needs, Role
+from idqn.agents.objective import Named, Role
+from idqn.chance import Chance, Needs
 from idqn.config import Config
 from idqn.networks.heads import NoisyHead
 

@@ -16,27 +16,14 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 from torch.utils import _pytree as pytree
 
+from idqn.agents.per_run import PerRun
+from idqn.chance import Chance, Needs
 from idqn.config import Config
 from idqn.policy import best_action, epsilon, epsilon_greedy
 from idqn.types import Seen
 
 Named = dict[str, Tensor]
 Role = Literal["acting", "learning", "choosing", "valuing"]
-
-
-class PerRun(NamedTuple):
-    """Hyper-parameters in which the runs of a population may differ; each a tensor of length P."""
-
-    bellman: Tensor
-    distributional: Tensor
-    reconstruction: Tensor
-    diversity: Tensor
-    beta: Tensor
-    exploration_factor: Tensor
-    epsilon_start: Tensor
-    epsilon_end: Tensor
-    epsilon_steps: Tensor
-    legal: Tensor  # [P, A] bool: games with fewer actions than the widest are masked
 
 
 class Heads(NamedTuple):
@@ -54,24 +41,6 @@ class Outcome(NamedTuple):
     reward: Tensor
     discount: Tensor  # of the next state's value; 0 where there is none
     weight: Tensor  # how much the sample counts
-
-
-class Needs(NamedTuple):
-    """How many random numbers an objective asks for."""
-
-    uniform: int = 0
-    normal: int = 0
-    lasting: int = 0
-
-
-class Chance(NamedTuple):
-    """Random numbers. In acting, a row for each environment; in learning, uniform and normal ones
-    are for the whole batch, and have no rows."""
-
-    uniform: Tensor
-    normal: Tensor
-    lasting: Tensor  # uniform, and the same for a whole episode or, in learning, a transition
-    steps: Tensor  # agent steps so far
 
 
 class Gradients(NamedTuple):
