@@ -155,7 +155,7 @@ class World:
 
     def complete(self, run: int) -> list[int]:
         """Those of the newest that are live and have had their n steps, oldest first."""
-        live = int(self.replay.written[run] - self.replay.oldest[run])
+        live = int(self.replay.books.written[run] - self.replay.books.oldest[run])
         newest = self.newest(run)[-live:]
         return newest[: len(newest) - (self.returns.n_step - 1) * self.envs]
 

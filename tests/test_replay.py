@@ -23,7 +23,7 @@ def test_every_draw_is_right(capacity: int, stack: int, frame_shape: tuple[int, 
         world.check(world.replay.sample(16, draw=t))
 
     assert world.truncations > 3
-    assert world.replay.frames_written.min() > 7 * capacity
+    assert world.replay.books.frames_written.min() > 7 * capacity
 
 
 @pytest.mark.parametrize("stack", [1, 4])
@@ -99,7 +99,7 @@ def test_truncations_all_the_time_cost_transitions_but_never_pixels(
         world.step()
         np.testing.assert_array_equal(world.replay.observation(), world.observation())
         drawn = world.check(world.replay.sample(40, draw=t))
-        live = world.replay.written - world.replay.oldest
+        live = world.replay.books.written - world.replay.books.oldest
         for run in range(RUNS):  # what is left is the newest
             assert drawn[run] <= set(world.newest(run)[-int(live[run]) :])
 
@@ -127,9 +127,9 @@ def test_every_frame_is_stored_once() -> None:
         world.step()
 
     # per run: the first frames, one per step, and one more for each truncation
-    assert int(world.replay.frames_written.sum()) == 2 * (3 + 3 * 60) + world.truncations
+    assert int(world.replay.books.frames_written.sum()) == 2 * (3 + 3 * 60) + world.truncations
     for run in range(RUNS):
-        written = int(world.replay.frames_written[run])
+        written = int(world.replay.books.frames_written[run])
         kept = world.replay.frames[run].flatten(1)
         assert int(kept.any(1).sum()) == written
         assert len(kept.unique(dim=0)) == written + 1  # and the black one
@@ -204,14 +204,14 @@ def test_mean_observation_when_one_run_lost_more_than_the_other() -> None:
     world = World(capacity=60, stack=2, terminating=0.0, truncating=often)
     for _ in range(60):
         world.step()
-    live = world.replay.written - world.replay.oldest
+    live = world.replay.books.written - world.replay.books.oldest
     assert live[0] < live[1] == 60
 
     assert_mean(world, world.replay.mean_observation())
 
 
 def assert_mean(world: World, actual: Tensor) -> None:
-    live = world.replay.written - world.replay.oldest
+    live = world.replay.books.written - world.replay.books.oldest
     for run in range(world.runs):
         numbers = world.newest(run)[-int(live[run]) :]
         mean = np.mean([world.stored[run][n].observation for n in numbers], axis=0, dtype=float)

@@ -37,7 +37,7 @@ def test_every_draw_is_right(n_step: int, envs: int, turns: int) -> None:
             world.check(world.replay.sample(16, draw=t))
 
     assert world.truncations > 20
-    assert world.replay.written.min() > 5 * 37
+    assert world.replay.books.written.min() > 5 * 37
 
 
 @pytest.mark.parametrize("n_step", [1, 2, 4])

@@ -7,10 +7,9 @@ current observations are rows of frame numbers too, so that acting needs no seco
 All environments take their turns in a fixed order, so the next step of the same environment lies
 `envs` places further on: that is how rewards are summed over n steps.
 
-The books (where each ring stands) are kept on the host, because only the host knows when an
-episode was truncated and an extra frame must be stored; draws and pixels stay on the device. What
-a step adds goes there in two copies, from memory of its own for each turn (`staging.py`), and is
-sorted in there.
+The books (where each ring stands, `books.py`) are kept on the host; draws and pixels stay on the
+device. What a step adds goes there in one copy, from memory of its own for each turn
+(`staging.py`), and is sorted in there.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from idqn.books import Books
 from idqn.capture import Captured, compiled
 from idqn.draws import Source, Stored, Sums, draw_batch, gather
 from idqn.priorities import Priorities, Prioritized
@@ -71,13 +71,9 @@ class Replay:
         returns = returns or Returns(1, [0.99] * runs, [False] * runs)
         self.capacity, self.stack, self.runs, self.envs = capacity, frame_stack, runs, envs
         self.device = device
-        # The frames of n transitions in a row span k+n steps of all environments, which write two
-        # frames each where episodes are truncated: so much is always kept. An eighth more leaves
-        # room for the extra frames of truncated episodes; if they are still more frequent,
-        # `_forget` drops the transitions that lost a frame.
-        self.ring = capacity + capacity // 8 + 2 * (frame_stack + returns.n_step) * envs
+        self.books = Books(runs, envs, capacity, frame_stack, returns.n_step)
         self.frames = torch.zeros(
-            (runs, 1 + self.ring, *frame_shape), dtype=torch.uint8, device=device
+            (runs, 1 + self.books.ring, *frame_shape), dtype=torch.uint8, device=device
         )
         self.slots = torch.zeros(
             (runs, capacity, frame_stack + 1), dtype=torch.int32, device=device
@@ -124,27 +120,16 @@ class Replay:
         self._draw = compiled(draw_batch, device)
         self._lanes: Tensor | None = None
 
-        # books: how many frames and transitions each run ever wrote, and the oldest live one
-        self.frames_written = np.zeros(runs, np.int64)
-        self.written = np.zeros(runs, np.int64)
-        self.oldest = np.zeros(runs, np.int64)
-        self.first_frame = np.zeros((runs, capacity), np.int64)  # of each transition, ever-count
-        # ever-count of each frame of the current observations; -1 where it is zeros
-        self.current = np.full((runs, envs, frame_stack), -1, np.int64)
-
     def __len__(self) -> int:
         """Live transitions in the run that has fewest."""
-        return int((self.written - self.oldest).min())
+        return int(self.books.live.min())
 
     def start(self, frame: NDArray[np.uint8]) -> None:
         """Begin an episode in every environment; frame [P*E, c, h, w]."""
         self.episodes.zero_()
-        latest = self.written[:, None] - 1 - np.arange(self.envs)
-        self.ended[self._run, self._to_device(latest % self.capacity)] = True
-        self.current[:] = -1
-        self.current[:, :, -1] = newest = self._next_frames(self.envs)
+        self.ended[self._run, self._to_device(self.books.latest())] = True
         pixels = self.as_stored(frame).view(self.runs, self.envs, *self.frames.shape[2:])
-        self.frames[self._run, self._to_device(self._slot(newest))] = pixels
+        self.frames[self._run, self._to_device(self.books.begin())] = pixels
         self._publish()
 
     def observation(self, turn: int | None = None) -> Tensor:
@@ -159,41 +144,23 @@ class Replay:
     def append(self, action: NDArray[np.int64], step: Step, turn: int = 0) -> None:
         """Store what `action` [P*E/turns] led to from the current observations, and move on."""
         part, staging = self._turns[turn], self._staging[turn]
-        assert (self.written % self.envs == part.start).all(), "turns come in a fixed order"
+        assert (self.books.written % self.envs == part.start).all(), "turns come in a fixed order"
         shape = (self.runs, part.stop - part.start)
         terminated, truncated = step.terminated.reshape(shape), step.truncated.reshape(shape)
         ended = terminated | truncated
-        final = self._write_some(truncated, step.final_frame)  # [P, e], valid where truncated
-        newest = self._next_frames(shape[1])  # [P, e]
-        # after termination nothing is looked up, so any live frame will do
-        following = np.where(truncated, final, newest)
-        before = self.current[:, part]
-        row = np.concatenate([before, following[..., None]], axis=2)  # [P, e, k+1]
-
-        ever = self.written[:, None] + np.arange(shape[1])  # [P, e] transition numbers
-        at = ever % self.capacity
-        # one bound for all environments of a step: it never decreases, so that `_forget` may
-        # stop at the first transition that is whole
-        oldest_now = np.where(self.current < 0, newest.min(1)[:, None, None], self.current)
-        first = oldest_now.min((1, 2))  # [P]
-        self.first_frame[np.arange(self.runs)[:, None], at] = first[:, None]
-        self.written += shape[1]
-        self._forget()
-
-        after = np.concatenate([before[:, :, 1:], newest[..., None]], axis=2)
-        after[ended, :-1] = -1
-        self.current[:, part] = after
+        entry = self.books.enter(part, truncated, ended)
+        self._store_some(truncated, entry.final_place, step.final_frame)
         staging.fill(
             step.frame,
             step.reward.reshape(shape),
-            transition=self._slot(row),
-            frame_place=self._slot(newest),
-            place=at,
+            transition=entry.transition,
+            frame_place=entry.frame_place,
+            place=entry.place,
             action=action.reshape(shape),
             terminated=terminated,
             ended=ended,
-            current=self._slot(after),
-            drawable=self._drawable_books(),
+            current=entry.current,
+            drawable=self.books.drawable(),
         )
         self._commit[turn]()
 
@@ -222,14 +189,14 @@ class Replay:
 
     def mean_observation(self, chunk: int = 256) -> Tensor:
         """The mean of all live observations of each run, [P, C, H, W]; exact, in any order."""
-        live = self.written - self.oldest  # [P]: truncations cost some runs more than others
+        live = self.books.live
         channels = self.stack * self.frames.shape[2]
         total = torch.zeros(
             (self.runs, channels, *self.frames.shape[3:]), dtype=torch.int64, device=self.device
         )
         for run in range(self.runs):
             for start in range(0, live[run], chunk):
-                ever = self.oldest[run] + np.arange(start, min(start + chunk, live[run]))
+                ever = self.books.oldest[run] + np.arange(start, min(start + chunk, live[run]))
                 slots = self.slots[run, self._to_device(ever % self.capacity), :-1]  # [n, k]
                 pixels = self.frames[run, slots.long()].flatten(1, 2)  # [n, C, H, W]
                 total[run] += pixels.sum(0, dtype=torch.int64)
@@ -238,14 +205,12 @@ class Replay:
     def state(self, run: int) -> dict[str, Tensor]:
         """Everything about one run's replay, for a checkpoint."""
         tensors = {name: tensor[run].cpu() for name, tensor in self._tensors().items()}
-        books = {name: torch.from_numpy(getattr(self, name)[run, None].copy()) for name in _BOOKS}
-        return tensors | books
+        return tensors | self.books.state(run)
 
     def load_state(self, run: int, state: dict[str, Tensor]) -> None:
         for name, tensor in self._tensors().items():
             tensor[run].copy_(state[name])
-        for name in _BOOKS:
-            getattr(self, name)[run] = state[name][0].numpy()
+        self.books.load_state(run, state)
         self._publish()
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -255,12 +220,6 @@ class Replay:
             tensors["priority"] = self.prioritized.priority
             tensors["highest_priority"] = self.prioritized.highest[:, None]
         return tensors
-
-    def _next_frames(self, count: int) -> NDArray[np.int64]:
-        """Ever-counts [P, count] of the frames that are stored next."""
-        ever: NDArray[np.int64] = self.frames_written[:, None] + np.arange(count)
-        self.frames_written += count
-        return ever
 
     def _sort_in(self, turn: int) -> None:
         """Put what was staged where it belongs; all of it on the device."""
@@ -278,45 +237,22 @@ class Replay:
         self._current_slots[:, self._turns[turn]] = staged.current
         self._drawable.copy_(staged.drawable)
 
-    def _write_some(self, mask: NDArray[np.bool_], frame: NDArray[np.uint8]) -> NDArray[np.int64]:
+    def _store_some(
+        self, mask: NDArray[np.bool_], place: NDArray[np.int64], frame: NDArray[np.uint8]
+    ) -> None:
         """Store the frames of the masked environments [P, E] only."""
-        ever = np.zeros(mask.shape, np.int64)
         if mask.any():
-            ever = self.frames_written[:, None] + mask.cumsum(1) - 1
             run, _ = np.nonzero(mask)
-            slot = self._to_device(self._slot(ever[mask]))
-            self.frames[self._to_device(run), slot] = self.as_stored(frame[mask.reshape(-1)])
-            self.frames_written += mask.sum(1)
-        return ever
-
-    def _forget(self) -> None:
-        """Drop the transitions that left the ring, or whose frames did."""
-        self.oldest = np.maximum(self.oldest, self.written - self.capacity)
-        gone = self.frames_written - self.ring  # frames with a lower count are overwritten
-        runs = np.arange(self.runs)
-        while True:
-            first = self.first_frame[runs, self.oldest % self.capacity]
-            broken = (first < gone) & (self.oldest < self.written)
-            if not broken.any():
-                return
-            self.oldest += broken
+            there = self._to_device(place[mask])
+            self.frames[self._to_device(run), there] = self.as_stored(frame[mask.reshape(-1)])
 
     def _publish(self) -> None:
         """Bring the device up to date, in place: captured graphs read these tensors."""
-        self._drawable.copy_(torch.from_numpy(self._drawable_books()))
-        self._current_slots.copy_(torch.from_numpy(self._slot(self.current)))
-
-    def _drawable_books(self) -> NDArray[np.int64]:
-        complete = self.written - self.envs * len(self._sums.ahead)
-        return np.stack([self.oldest, np.maximum(complete - self.oldest, 0)])
-
-    def _slot(self, ever: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Ever-count to place in `frames`."""
-        return np.where(ever < 0, 0, 1 + ever % self.ring)
+        self._drawable.copy_(torch.from_numpy(self.books.drawable()))
+        self._current_slots.copy_(torch.from_numpy(self.books.current_places()))
 
     def _to_device(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
 
 
 _TENSORS = ("frames", "slots", "action", "reward", "terminated", "ended", "episodes")
-_BOOKS = ("frames_written", "written", "oldest", "first_frame", "current")
