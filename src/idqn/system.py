@@ -45,7 +45,7 @@ def system_info(device: torch.device) -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in packages},
     }
