@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +14,7 @@ from numpy.typing import NDArray
 from idqn import checkpoint
 from idqn.capture import Captured
 from idqn.choice import Choice
+from idqn.clock import Clock
 from idqn.config import Config
 from idqn.envs import EnvPositions, describe
 from idqn.envs.registry import check_same_frames
@@ -25,6 +22,7 @@ from idqn.errors import DivergenceError, UserError
 from idqn.learner import Learner
 from idqn.metrics import EpisodeStatistics, MetricsWriter, UpdateMeans, record_step
 from idqn.population import check_population, population_envs, population_replay
+from idqn.positions import packed, unpacked
 from idqn.run_dir import RunDir
 from idqn.saving import Saving
 from idqn.system import resolve_device, system_info
@@ -69,11 +67,9 @@ class Training:
         self.writers: list[MetricsWriter] = []
         self._best: list[float | None] = [None for _ in configs]
         self._saved_frames: int | None = None
-        self._saving = Saving(beside=self.device.type == "cuda")
-        self._elapsed = 0.0
-        self._began = time.monotonic()
-        self._last_log = (0, 0.0)
-        self._waited = {"device": 0.0, "envs": 0.0}  # seconds since the last log
+        on_gpu = self.device.type == "cuda"
+        self._saving = Saving(beside=on_gpu, keep=config.system.keep_checkpoints)
+        self._clock = Clock()
 
     @property
     def frames(self) -> int:
@@ -108,8 +104,7 @@ class Training:
         self._updates_logged = common["updates_logged"]
         self.means.load_states([own.training for own in saved], self.device)
         self._best = [own.state["best_checkpoint_score"] for own in saved]
-        self._elapsed = common["elapsed_s"]
-        self._last_log = (self.frames, self._elapsed)
+        self._clock.resume(common["elapsed_s"], self.frames)
         self._restore_envs(saved)
         for run_dir in runs:
             checkpoint.abandon_after(run_dir, frames)
@@ -132,7 +127,7 @@ class Training:
 
     def send(self) -> None:
         """Send them off, and give the turn to the next."""
-        with self._waiting("device"):
+        with self._clock.waiting("device"):
             actions = self._choices[self.turn].actions()
         self.envs.send(actions, self.turn)
         self.pending[self.turn] = actions
@@ -143,7 +138,7 @@ class Training:
         actions = self.pending[self.turn]
         if actions is None:
             return
-        with self._waiting("envs"):
+        with self._clock.waiting("envs"):
             step = self.envs.recv(self.turn)
         self.pending[self.turn] = None
         self.replay.append(actions, self._learnable(step), self.turn)
@@ -159,9 +154,7 @@ class Training:
     def log(self) -> list[dict[str, Any]]:
         """Write one row of metrics per run and start new means."""
         rows = self._checked_means()
-        elapsed = self._elapsed_now()
-        frames_before, elapsed_before = self._last_log
-        rate = (self.frames - frames_before) / max(elapsed - elapsed_before, 1e-9)
+        time_row = self._clock.row(self.frames)
         for run, row in enumerate(rows):
             rows[run] = {
                 "frames": self.frames,
@@ -169,20 +162,11 @@ class Training:
                 "updates": self.updates,
                 **self.statistics[run].row(),
                 **row,
-                "time/elapsed_s": round(elapsed, 3),
-                "time/frames_per_s": round(rate, 1),
-                **{
-                    f"time/waiting_for_{what}": round(
-                        spent / max(elapsed - elapsed_before, 1e-9), 4
-                    )
-                    for what, spent in self._waited.items()
-                },
+                **time_row,
             }
             self.writers[run].write(rows[run])
         self.means.clear()
         self._updates_logged = self.updates
-        self._last_log = (self.frames, elapsed)
-        self._waited = dict.fromkeys(self._waited, 0.0)
         return rows
 
     def save(self) -> None:
@@ -201,7 +185,7 @@ class Training:
             self._best[number] = self.statistics[number].last_mean
         self._saving.finish()
         checkpoints = [self._checkpoint(number, positions) for number in range(len(self.runs))]
-        self._saving.begin(partial(self._write, self.frames, checkpoints, better))
+        self._saving.begin(self.runs, self.frames, checkpoints, better)
         self._saved_frames = self.frames
 
     def finish(self) -> None:
@@ -227,16 +211,6 @@ class Training:
             return False
         return known is None or score > known
 
-    def _write(
-        self, frames: int, checkpoints: list[checkpoint.Checkpoint], better: list[int]
-    ) -> None:
-        for run, own in zip(self.runs, checkpoints, strict=True):
-            checkpoint.save(run, frames, own)
-        for number in better:
-            checkpoint.mark_best(self.runs[number], frames)
-        for run in self.runs:  # only once all have the new one: resuming needs a common one
-            checkpoint.prune(run, self.config.system.keep_checkpoints)
-
     def _learnable(self, step: Step) -> Step:
         """The step as replay should see it."""
         if self.config.train.bootstrap_on_truncation:
@@ -253,13 +227,10 @@ class Training:
 
     def _checkpoint(self, run: int, positions: EnvPositions) -> checkpoint.Checkpoint:
         envs = self.config.train.envs
-        own = slice(run * envs, (run + 1) * envs)
-        logs = positions.actions[own]
+        actions, standing = packed(positions, slice(run * envs, (run + 1) * envs))
         return checkpoint.Checkpoint(
             weights=self.learner.weights(run),
-            training=self.learner.state(run)
-            | self.means.state(run)
-            | {"env_actions": torch.from_numpy(np.concatenate(logs).astype(np.int32))},
+            training=self.learner.state(run) | self.means.state(run) | actions,
             replay=self.replay.state(run),
             state={
                 "frames": self.frames,
@@ -269,9 +240,8 @@ class Training:
                 "statistics": self.statistics[run].state(),
                 "best_checkpoint_score": self._best[run],
                 "metrics_bytes": self.writers[run].length,
-                "elapsed_s": self._elapsed_now(),
-                "env_episodes": positions.episode[own].tolist(),
-                "env_action_counts": [len(log) for log in logs],
+                "elapsed_s": self._clock.elapsed,
+                **standing,
                 "turn": self.turn,
                 "pending_actions": [
                     None if sent is None else sent.reshape(len(self.runs), -1)[run].tolist()
@@ -289,13 +259,7 @@ class Training:
 
     def _restore_envs(self, saved: list[checkpoint.Checkpoint]) -> None:
         """Rebuild the environments from their seeds and the actions since."""
-        episodes: list[int] = []
-        logs: list[Any] = []
-        for own in saved:
-            episodes += own.state["env_episodes"]
-            ends = np.cumsum(own.state["env_action_counts"])[:-1]
-            logs += np.split(own.training["env_actions"].numpy().astype(np.uint16), ends)
-        frame = self._start_envs(EnvPositions(np.array(episodes, np.int64), logs))
+        frame = self._start_envs(unpacked(saved))
         stored = self.replay.as_stored(frame)
         newest = self.replay.observation()[:, :, -stored.shape[1] :]
         if not torch.equal(newest.reshape(stored.shape), stored):
@@ -316,12 +280,6 @@ class Training:
         sent_off = sum(sent is not None for sent in self.pending)
         self.learner.choices.fill_(self.steps // self._turn_envs + sent_off)
 
-    @contextmanager
-    def _waiting(self, what: str) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        self._waited[what] += time.perf_counter() - began
-
     def _checked_means(self) -> list[dict[str, Any]]:
         count = self.updates - self._updates_logged
         rows: list[dict[str, Any]] = list(self.means.rows(len(self.configs), count))
@@ -338,6 +296,3 @@ class Training:
             f"--optimizer.learning-rate, --train.clip-rewards, or a wider --agent.value-min and "
             f"--agent.value-max"
         )
-
-    def _elapsed_now(self) -> float:
-        return self._elapsed + time.monotonic() - self._began
