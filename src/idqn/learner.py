@@ -29,6 +29,7 @@ from idqn.mapping import mapping_on
 from idqn.networks import build_network, members
 from idqn.optimizer import Optimizer
 from idqn.parameters import ParameterRows
+from idqn.system import use_device
 from idqn.torso import Networks, PlainTorso, Torso
 from idqn.torso.layers import storage
 from idqn.types import Batch, Decoded, Seen
@@ -205,7 +206,7 @@ class Learner:
 
         batch = Batch(*map(self._per_member, batch))
         self._fused.compile_small(batch, self._per_member(observation))
-        with ThreadPoolExecutor(1) as thread:
+        with ThreadPoolExecutor(1, initializer=use_device, initargs=(self.device,)) as thread:
             with kernels.rehearsal():
                 embedding = self.torso.embed(self._per_member(observation))
                 seen = self.torso.look(batch)

@@ -32,6 +32,13 @@ def resolve_device(name: str) -> torch.device:
     return device
 
 
+def use_device(device: torch.device) -> None:
+    """Make it the calling thread's current one: that is where graphs are recorded, events and
+    streams belong, and our kernels are launched, wherever their tensors are."""
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+
+
 def default_threads(device: torch.device) -> int:
     """All cores on the CPU; one beside a GPU, where more would fight the emulators."""
     return torch.get_num_threads() if device.type == "cpu" else 1

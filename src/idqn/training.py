@@ -25,7 +25,7 @@ from idqn.population import check_population, population_envs, population_replay
 from idqn.positions import packed, unpacked
 from idqn.run_dir import RunDir
 from idqn.saving import Saving
-from idqn.system import resolve_device, system_info
+from idqn.system import resolve_device, system_info, use_device
 from idqn.types import Step
 
 
@@ -48,6 +48,7 @@ class Training:
 
         # first, because its processes take their time to start
         self.envs = population_envs(configs, self.device)
+        use_device(self.device)
         shape = specs[0].observation_shape(config.env.frame_stack)
         actions = [spec.num_actions for spec in specs]
         self.learner = Learner(configs, shape, actions, self.device)

@@ -17,7 +17,7 @@ from idqn.config import Config
 from idqn.envs import describe
 from idqn.population import population_envs
 from idqn.replay import Replay
-from idqn.system import resolve_device
+from idqn.system import resolve_device, use_device
 from idqn.training import Training
 from idqn.types import Step
 
@@ -80,6 +80,7 @@ class ReplaySpeed(NamedTuple):
 def replay_speed(config: Config, runs: int, seconds: float) -> ReplaySpeed:
     """Storing and drawing, on a filled replay of the shape that `config` gives it."""
     device = resolve_device(config.system.device)
+    use_device(device)
     envs, turns = config.train.envs, config.train.turns or 1
     shape = describe(config.env).frame_shape
     replay = Replay(
