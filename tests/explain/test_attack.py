@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,17 @@ from idqn.envs.editable import EditableAtari
 from idqn.envs.games import spaceinvaders
 from idqn.envs.single import make_editable
 from idqn.errors import UserError
+from idqn.evaluate import EVALUATION_SEED
 from idqn.explain import attack, collect
 from idqn.explain.extra_pellet import ExtraPellet, extra_pellet
-from idqn.explain.inverted_triangle import InvertedTriangle, cleared
+from idqn.explain.inverted_triangle import InvertedTriangle, cleared, inverted_triangle
 from idqn.explain.pixel_max import PixelMax, maximum, pixel_max
 from idqn.explain.twins import COUNTERFACTUAL, FACTUAL, record, walk
 from idqn.run_dir import RunDir
 from tests.explain.scripted import round_and_round, scripted, seen, to_nearest_pellet
 from tests.explain.untrained import untrained
+
+triangle = import_module("idqn.explain.inverted_triangle")
 
 
 def test_who_eats_pellets_eats_the_extra_one() -> None:
@@ -54,6 +58,27 @@ def test_who_repeats_a_way_passes_by() -> None:
     assert found.cell not in ahead
     passing = ahead[found.passed]
     assert abs(passing[0] - found.cell[0]) + abs(passing[1] - found.cell[1]) <= found.distance
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_games_are_measured_over_the_same_steps(seed: int) -> None:
+    found = extra_pellet(scripted(round_and_round), seed=seed, horizon=4)
+    assert found.first_action is None
+    assert found.nearest == found.distance
+
+
+def test_a_game_that_is_over_too_soon_gives_way_to_the_next() -> None:
+    agent = scripted(round_and_round)
+    game = make_editable(agent.config.env)
+    lengths = [len(record(agent, game, seed, max_steps=1_000)) for seed in range(30)]
+    longer = sorted(lengths)[-3]
+    seed = next(i for i in range(20) if lengths[i] < longer and longer in lengths[i : i + 8])
+    horizon = longer - game.settle_steps - 3
+    found = extra_pellet(agent, seed=seed, horizon=horizon)
+    assert found.seed > seed
+    assert found.game_steps == lengths[found.seed]
+    assert found.step + found.filmed <= found.game_steps
+    assert "goes on for the whole film" in found.because
 
 
 def test_an_extra_pellet_in_mspacman_comes_back_from_the_disk(tmp_path: Path) -> None:
@@ -93,6 +118,21 @@ def test_both_formations_are_played() -> None:
     wanted = spaceinvaders.TRAINING_FORMATION
     assert found.replaced == sum((a ^ b).bit_count() for a, b in zip(rows, wanted, strict=True))
     assert cleared(np.array([20, 19, 19, 17, 36, 35])) == 4
+
+
+def test_formations_are_put_where_the_ships_are_high(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = untrained("ddqn", env="ALE/SpaceInvaders-v5")
+    game = make_editable(agent.config.env)
+    assert isinstance(game, EditableAtari)
+    trajectory = record(agent, game, EVALUATION_SEED, 320)
+    heights = [int(game.ram[spaceinvaders.FORMATION_Y]) for _ in walk(game, trajectory)]
+    high = [step for step, height in enumerate(heights) if height == min(heights)]
+    assert high[-1] < len(heights) - 1  # they come down while the game goes on
+    # the later the step, the fewer ships had to come or go, or so it seems
+    fewest = iter(range(10_000, 0, -1))
+    monkeypatch.setattr(triangle, "_replaced", lambda env: next(fewest))
+    found = inverted_triangle(agent, horizon=4, max_steps=320)
+    assert found.step == high[-1]
 
 
 def test_pixel_max_is_numpys_maximum() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,8 @@ from idqn.explain.twins import (
     Game,
     Trajectory,
     first_difference,
+    first_with_place,
+    goes_on,
     play_twins,
     record,
     seconds_ahead,
@@ -63,6 +67,45 @@ def test_where_two_sequences_part() -> None:
     assert first_difference([1, 2, 3], [1, 5, 3]) == 1
     assert first_difference([1, 2], [1, 2, 3]) == 2
     assert first_difference([], []) is None
+
+
+class Place(NamedTuple):
+    step: int
+    whole: bool
+
+
+def test_the_first_game_with_a_whole_film_is_taken() -> None:
+    places = {3: None, 4: Place(1, False), 5: Place(2, True), 6: Place(3, True)}
+
+    def play(seed: int) -> Trajectory:
+        return Trajectory(seed, np.zeros(9, np.int64), np.zeros(9), True)
+
+    def find(game: Trajectory) -> Place:
+        place = places.get(game.seed)
+        if place is None:
+            raise UserError(f"nothing in {game.seed}")
+        return place
+
+    def taken(seed: int, step: int | None = None) -> tuple[int, int]:
+        trajectory, place = first_with_place(find, play, seed, step)
+        return trajectory.seed, place.step
+
+    assert taken(3) == (5, 2)
+    assert taken(6) == (6, 3)
+    assert taken(4, step=1) == (4, 1)  # whoever names a step means this game
+    with pytest.raises(UserError, match="nothing in 3"):
+        taken(3, step=1)
+    with pytest.raises(UserError, match="nothing in 7"):
+        taken(7)
+    del places[5], places[6]
+    assert taken(3) == (4, 1)
+
+
+def test_a_game_goes_on_to_its_end_or_to_where_it_was_cut_off() -> None:
+    game = Trajectory(0, np.zeros(9, np.int64), np.zeros(9), True)
+    assert goes_on(game, 4, 5)
+    assert not goes_on(game, 5, 5)
+    assert goes_on(Trajectory(0, game.actions, game.rewards, False), 5, 5)
 
 
 def test_a_game_is_walked_again_to_the_moments_asked_for() -> None:

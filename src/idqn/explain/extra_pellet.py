@@ -33,6 +33,8 @@ from idqn.explain.twins import (
     Twins,
     check_step,
     compared,
+    first_with_place,
+    goes_on,
     play_twins,
     record,
     seconds_ahead,
@@ -52,9 +54,10 @@ class ExtraPellet(Twins):
     passed: int
     """Steps after the change at which the unchanged game comes so near."""
     horizon: int
-    """Steps within which the way comes near; it does not visit the cell for twice as long."""
+    """Steps, from when the agent decides, within which the way comes near; it does not visit the
+    cell for twice as long."""
     nearest: int
-    """Cells from the pellet to where the agent came, within the horizon, with the pellet there."""
+    """Cells from the pellet to where the agent came in the same steps, with the pellet there."""
     eaten: int | None
     """Steps after the change at which it is eaten; None: never in this game."""
 
@@ -67,15 +70,20 @@ def extra_pellet(
     max_steps: int = 1_000,
     progress: Progress = silent,
 ) -> ExtraPellet:
-    """Play a game, put a pellet back beside its way, and play on with and without it."""
+    """Play a game, put a pellet back beside its way, and play on with and without it. Without a
+    step, games that offer no place, or are over before the film is, give way to the next seed's."""
     ahead = seconds_ahead(agent, horizon)
     env = make_editable(agent.config.env)
     try:
-        trajectory = record(agent, env, seed, max_steps, progress)
-        check_step(step, trajectory)
-        place = _choose(env, trajectory, step, ahead)
+        trajectory, place = first_with_place(
+            lambda game: _choose(env, game, step, ahead),
+            lambda number: record(agent, env, number, max_steps, progress),
+            seed,
+            step,
+        )
         pellet = _pellet_at(place.cell)
-        filmed = env.settle_steps + ahead
+        settle = env.settle_steps
+        filmed = settle + ahead
         for _ in walk(env, trajectory, [place.step]):
             box, cells = env.region("pellet", **pellet), _seen(env).open_cells
         sides = play_twins(
@@ -97,19 +105,22 @@ def extra_pellet(
     row, col = place.cell
     return ExtraPellet(
         **compared(agent, sides, progress),
-        seed=seed,
+        seed=trajectory.seed,
         step=place.step,
         game_steps=len(trajectory),
-        because=_because(step is not None),
+        because=_because(step is not None, place.whole),
         changes={FACTUAL: "nothing", COUNTERFACTUAL: f"a pellet in row {row}, column {col}"},
         boxes=np.array(box, np.int64),
-        settle=env.settle_steps,
+        settle=settle,
         filmed=filmed,
         cell=place.cell,
         distance=place.distance,
         passed=place.passed,
         horizon=ahead,
-        nearest=min(away.get(moment.pacman, len(cells)) for moment in seen[: filmed + 1]),
+        nearest=min(
+            (away.get(moment.pacman, len(cells)) for moment in seen[settle : filmed + 1]),
+            default=len(cells),
+        ),
         eaten=gone[0] if gone else None,
     )
 
@@ -119,6 +130,7 @@ class _Place(NamedTuple):
     cell: Cell
     distance: int
     passed: int
+    whole: bool
 
 
 class _Moment(NamedTuple):
@@ -128,13 +140,19 @@ class _Moment(NamedTuple):
 
 
 def _choose(env: Game, trajectory: Trajectory, step: int | None, ahead: int) -> _Place:
+    check_step(step, trajectory)
     game = [_seen(env) for _ in walk(env, trajectory)]
     env.step(int(trajectory.actions[-1]))
     game.append(_seen(env))  # where it ends, it has been too
     steps = range(len(trajectory)) if step is None else [step]
-    found = [place for at in steps for place in _beside(game, at, env.settle_steps, ahead)]
+    settle = env.settle_steps
+    found = [
+        _Place(at, *place, goes_on(trajectory, at, settle + ahead))
+        for at in steps
+        for place in _beside(game, at, settle, ahead)
+    ]
     middle = len(trajectory) / 2
-    found.sort(key=lambda p: (p.distance, abs(p.step - middle), p.passed, p.cell))
+    found.sort(key=lambda p: (not p.whole, p.distance, abs(p.step - middle), p.passed, p.cell))
     for place in found:
         for _ in walk(env, trajectory, [place.step]):
             if _pellet_at(place.cell) in env.choices("pellet"):
@@ -147,24 +165,32 @@ def _choose(env: Game, trajectory: Trajectory, step: int | None, ahead: int) -> 
     )
 
 
-def _beside(game: list[_Moment], step: int, settle: int, ahead: int) -> Iterator[_Place]:
-    """Empty cells beside the way ahead, which the way itself does not visit."""
+def _beside(
+    game: list[_Moment], step: int, settle: int, ahead: int
+) -> Iterator[tuple[Cell, int, int]]:
+    """Empty cells beside the way ahead, which the way itself does not visit; how far from it, and
+    after how many steps the way passes."""
     now = game[step]
     visited = {moment.pacman for moment in game[step : step + settle + 2 * ahead]}
-    way = [moment.pacman for moment in game[step + settle : step + settle + ahead]]
+    way = [moment.pacman for moment in game[step + settle : step + settle + ahead + 1]]
     for cell in now.open_cells - now.pellets - visited:
         away = distances(now.open_cells, [cell])
         near = [away.get(at, FARTHEST + 1) for at in way]
         if near and min(near) <= FARTHEST:
-            yield _Place(step, cell, min(near), settle + near.index(min(near)))
+            yield cell, min(near), settle + near.index(min(near))
 
 
-def _because(given: bool) -> str:
+def _because(given: bool, whole: bool) -> str:
     if given:
         return "the step asked for; of its empty cells beside the way ahead, the nearest to it"
+    which = (
+        "all steps after which this game goes on for the whole film"
+        if whole
+        else "all steps (no game that was tried goes on for the whole film)"
+    )
     return (
-        "an empty cell is nearest to the way ahead here, of all steps; of several such steps, the "
-        "one nearest to the middle of the game"
+        f"an empty cell is nearest to the way ahead here, of {which}; of several such steps, the "
+        f"one nearest to the middle of the game"
     )
 
 

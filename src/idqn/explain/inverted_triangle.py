@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from idqn.explain.twins import (
     Twins,
     check_step,
     compared,
+    first_with_place,
+    goes_on,
     play_twins,
     record,
     seconds_ahead,
@@ -57,14 +59,19 @@ def inverted_triangle(
     max_steps: int = 1_000,
     progress: Progress = silent,
 ) -> InvertedTriangle:
-    """Play a game, set either formation, and play on."""
+    """Play a game, set either formation, and play on. Without a step, games in which the formations
+    never fit, or that are over before the film is, give way to the next seed's."""
     ahead = seconds_ahead(agent, horizon) * (_SECONDS_TIMES if horizon is None else 1)
     env = make_editable(agent.config.env)
     try:
-        trajectory = record(agent, env, seed, max_steps, progress)
-        check_step(step, trajectory)
-        at, replaced = _choose(env, trajectory, step)
         filmed = env.settle_steps + ahead
+        trajectory, place = first_with_place(
+            lambda game: _choose(env, game, step, filmed),
+            lambda number: record(agent, env, number, max_steps, progress),
+            seed,
+            step,
+        )
+        at = place.step
         for _ in walk(env, trajectory, [at]):
             boxes = _boxes(env)
         sides = play_twins(
@@ -83,13 +90,10 @@ def inverted_triangle(
     names = agent.action_names
     return InvertedTriangle(
         **compared(agent, sides, progress),
-        seed=seed,
+        seed=trajectory.seed,
         step=at,
         game_steps=len(trajectory),
-        because="the step asked for"
-        if step is not None
-        else "of the steps at which both "
-        "formations fit, the first at which the fewest ships come or go for the one from training",
+        because=_because(step is not None, place.whole),
         changes={
             FACTUAL: f"the formation from training, {_count(FACTUAL)} ships",
             COUNTERFACTUAL: f"the inverted triangle, {_count(COUNTERFACTUAL)} ships",
@@ -103,7 +107,7 @@ def inverted_triangle(
             key: np.array(["FIRE" in names[action] for action in side.action], np.bool_)
             for key, side in sides.items()
         },
-        replaced=replaced,
+        replaced=place.replaced,
     )
 
 
@@ -112,8 +116,17 @@ def cleared(ships: NDArray[np.int64]) -> int:
     return int(np.maximum(ships[:-1] - ships[1:], 0).sum())
 
 
-def _choose(env: Game, trajectory: Trajectory, step: int | None) -> tuple[int, int]:
-    fitting: dict[int, int] = {}
+class _Place(NamedTuple):
+    step: int
+    lowered: int
+    """How far down the ships have come."""
+    replaced: int
+    whole: bool
+
+
+def _choose(env: Game, trajectory: Trajectory, step: int | None, filmed: int) -> _Place:
+    check_step(step, trajectory)
+    fitting: list[_Place] = []
     refusal = ""
     for at in walk(env, trajectory, None if step is None else [step]):
         try:
@@ -122,15 +135,30 @@ def _choose(env: Game, trajectory: Trajectory, step: int | None) -> tuple[int, i
         except UserError as error:
             refusal = str(error)
             continue
-        fitting[at] = _replaced(env)
+        lowered, whole = _ram(env)[game.FORMATION_Y], goes_on(trajectory, at, filmed)
+        fitting.append(_Place(at, lowered, _replaced(env), whole))
     if not fitting:
         where = "at any step" if step is None else f"at step {step}"
         raise UserError(
             f"the two formations do not fit {where} of this game ({refusal}); choose another "
             f"--step or --seed"
         )
-    best = min(fitting, key=lambda at: (fitting[at], at))
-    return best, fitting[best]
+    # low down, new ships at the bottom have landed before anybody can shoot them
+    return min(fitting, key=lambda p: (not p.whole, p.lowered, p.replaced, p.step))
+
+
+def _because(given: bool, whole: bool) -> str:
+    if given:
+        return "the step asked for"
+    goes = (
+        " and this game goes on for the whole film"
+        if whole
+        else " (no game that was tried goes on for the whole film)"
+    )
+    return (
+        f"of the steps at which both formations fit{goes}, one with the ships as high as ever; of "
+        f"these, the first at which the fewest come or go for the formation from training"
+    )
 
 
 def _boxes(env: Game) -> list[tuple[int, int, int, int]]:

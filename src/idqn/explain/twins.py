@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from idqn.explain.states import about, as_png
 FACTUAL, COUNTERFACTUAL = "factual", "counterfactual"
 SIDES = (FACTUAL, COUNTERFACTUAL)
 SECONDS = 3.0  # of a game, that are played on after a change
+_TRIES = 8  # games
 
 Game = Editable[Any, Any]
 Actions = NDArray[np.int64]
@@ -63,6 +64,45 @@ def record(
         over = terminated or truncated
         progress("playing", len(actions), max_steps)
     return Trajectory(seed, np.array(actions, np.int64), np.array(rewards, np.float64), over)
+
+
+class Place(Protocol):
+    """A moment of a game at which it may be changed."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether the unchanged game goes on from there for all that is to be filmed."""
+
+
+P = TypeVar("P", bound=Place)
+
+
+def first_with_place(
+    find: Callable[[Trajectory], P], play: Callable[[int], Trajectory], seed: int, step: int | None
+) -> tuple[Trajectory, P]:
+    """The first of the agent's games, from that with `seed` on, that has a place and then goes on
+    for the whole film; if none does, the first that has a place. Whoever names a step means the
+    first game. `find` raises a UserError where there is no place."""
+    cut_short: list[tuple[Trajectory, P]] = []
+    refusals: list[UserError] = []
+    for number in range(_TRIES if step is None else 1):
+        try:
+            trajectory = play(seed + number)
+            place = find(trajectory)
+        except UserError as error:
+            refusals.append(error)
+            continue
+        if place.whole:
+            return trajectory, place
+        cut_short.append((trajectory, place))
+    if not cut_short:
+        raise refusals[0]
+    return cut_short[0]
+
+
+def goes_on(trajectory: Trajectory, step: int, steps: int) -> bool:
+    """For so many steps from there; what was cut off would."""
+    return step + steps <= len(trajectory) or not trajectory.finished
 
 
 def walk(env: Game, trajectory: Trajectory, steps: Sequence[int] | None = None) -> Iterator[int]:

@@ -25,7 +25,11 @@ _LOSSLESS, _LOSSLESS_BYTES = 101, 1_000_000
 def pellet_section(result: ExtraPellet) -> Section:
     eaten = f"after {result.eaten} steps" if result.eaten is not None else "never in this game"
     facts = [
-        ("nearest to the cell, in the film", _cells(result.distance), _cells(result.nearest)),
+        (
+            f"nearest to the cell, steps {result.settle} to {result.filmed}",
+            _cells(result.distance),
+            _cells(result.nearest),
+        ),
         ("pellet eaten", "–", eaten),
     ]
     return _section(
@@ -35,7 +39,7 @@ def pellet_section(result: ExtraPellet) -> Section:
         f"was put back {_cells(result.distance)} beside the way it takes (framed). An agent that "
         "has learnt to eat pellets would take it along.",
         "One pellet in one game is an anecdote, and there can be good reasons not to fetch it; "
-        "rates over many edits are what `idqn attack --budget` finds.",
+        "how often it fetches one, of many, is what `idqn explain --only memorization` counts.",
         facts,
         _pellet_finding(result),
         0.6,
@@ -132,7 +136,10 @@ def _pellet_finding(result: ExtraPellet) -> str:
         f"{_parting_words(result.first_action)}"
     )
     if result.eaten is None:
-        return f"{passed}, and never eats the pellet."
+        length = len(result.action[COUNTERFACTUAL])
+        soon = result.finished[COUNTERFACTUAL] and length < result.filmed
+        short = f" (its game is over after {length} steps)" if soon else ""
+        return f"{passed}, and never eats the pellet{short}."
     late = result.eaten > result.filmed
     so = "only long after it has passed" if late else "within the film"
     if result.first_action is None:
@@ -161,10 +168,14 @@ def _triangle_finding(
             else f"{abs(apart):.0f} pixels further " + ("right" if apart > 0 else "left")
         )
         stands = f", firing from {side} in the median"
-    return (
+    told = (
         f"Of the inverted triangle it clears {_ships(went[COUNTERFACTUAL])}, {size} of the "
         f"formation from training ({went[FACTUAL]}){stands}."
     )
+    over = [len(result.action[side]) for side in SIDES if result.finished[side]]
+    if over and min(over) < result.filmed:
+        told += f" A game was over after {min(over)} steps, before the film."
+    return told
 
 
 def _filmed(result: InvertedTriangle, side: str) -> NDArray[np.int64]:
