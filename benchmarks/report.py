@@ -15,12 +15,10 @@ STEPS_PER_UPDATE = 4
 WARM_UP_UPDATES = 100
 
 
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Python and the installed packages, by the names `pip` knows them by."""
-    return {
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in packages},
-    }
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """Python and the packages, by the names `pip` knows them by; None if it does not know one,
+    such as idqn run from where its source lies."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in packages}}
 
 
 def hardware(gpu: str | None = None) -> dict[str, Any]:
@@ -50,6 +48,13 @@ def publish(result: dict[str, Any], path: Path | None) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _cpu_name() -> str:
