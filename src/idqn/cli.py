@@ -20,6 +20,7 @@ import tyro
 from idqn import commands, sharing
 from idqn.bench import commands as bench
 from idqn.bench import explain as bench_explain
+from idqn.bench.options import BenchEnvOptions, BenchReplayOptions, BenchTrainOptions
 from idqn.config import Config, EnvConfig, field_names, from_dict, unchecked
 from idqn.errors import DivergenceError, UserError, nearest
 from idqn.presets import preset
@@ -151,12 +152,12 @@ def _unknown(options: type[Any], unknown: list[str]) -> str:
     """An argument nobody knows, with the nearest that somebody does."""
     word = next((u for u in unknown if u.startswith("-")), unknown[0])
     flag = word.split("=")[0].replace("_", "-")
-    if flag == "--env.id" and options is bench.BenchTrainOptions:
+    if flag == "--env.id" and options is BenchTrainOptions:
         return "environments are given as --games ENV ..."
     if flag == "--env.id":
         return "environments are given without a flag: idqn train ENV ..."
     own = [name for name in options.__dataclass_fields__ if name not in ("envs", "tree", "run")]
-    if options is bench.BenchTrainOptions:
+    if options is BenchTrainOptions:
         own.append("games")
     if options in _WITH_CONFIG:
         own += [name for name in field_names() if name not in ("env.id", "train.seed")]
@@ -169,7 +170,7 @@ def _unknown(options: type[Any], unknown: list[str]) -> str:
 _WITH_CONFIG = (
     commands.TrainOptions,
     commands.ConfigOptions,
-    bench.BenchTrainOptions,
+    BenchTrainOptions,
 )
 
 
@@ -227,8 +228,8 @@ _COMMANDS: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
     "reproduce sensitivity": (studies.SensitivityOptions, studies.reproduce),
     "reproduce ablation": (studies.AblationOptions, studies.reproduce),
     "reproduce curves": (studies.CurvesOptions, studies.reproduce),
-    "bench train": (bench.BenchTrainOptions, bench.bench_train),
-    "bench env": (bench.BenchEnvOptions, bench.bench_env),
-    "bench replay": (bench.BenchReplayOptions, bench.bench_replay),
+    "bench train": (BenchTrainOptions, bench.bench_train),
+    "bench env": (BenchEnvOptions, bench.bench_env),
+    "bench replay": (BenchReplayOptions, bench.bench_replay),
     "bench explain": (bench_explain.BenchExplainOptions, bench_explain.bench_explain),
 }
