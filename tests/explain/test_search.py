@@ -14,8 +14,9 @@ from idqn.errors import UserError
 from idqn.explain import search
 from idqn.explain.confirm import play_edits
 from idqn.explain.edited import Moment, score_edits
+from idqn.explain.picking import matched, ranked
 from idqn.explain.rates import Rate
-from idqn.explain.search import TWIN, Search, matched, ranked, untrained_twin
+from idqn.explain.search import TWIN, Search, untrained_twin
 from idqn.explain.twins import record, walk
 from idqn.run_dir import RunDir
 from tests.explain.scripted import round_and_round, scripted, to_nearest_pellet
