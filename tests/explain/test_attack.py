@@ -155,6 +155,9 @@ def test_pixel_max_is_numpys_maximum() -> None:
     np.testing.assert_allclose(found.q[-1], out.q, rtol=1e-5, atol=1e-5)
     order = np.argsort(-out.q.numpy()).tolist()
     assert found.ranks[0].tolist() == [order.index(a) for a in found.action[:-1]]
+    for i, source in enumerate(agent.look(sources).q.numpy()):
+        order = np.argsort(-source).tolist()
+        assert found.source_ranks[0, i].tolist() == [order.index(a) for a in found.action[:-1]]
     assert found.kept is not None
     assert found.kept.shape == (5, 3, 3)
     assert states.attention is not None

@@ -101,17 +101,27 @@ def test_the_triangles_are_counted() -> None:
     assert "firing" not in triangle_section(dataclasses.replace(result, fires=silent)).finding
 
 
-def test_the_maximum_is_beside_chance() -> None:
+def test_the_maximum_is_beside_its_states_and_chance() -> None:
     result = maximum()
     drawn = maximum_figure.section(result)
     assert drawn.html.count("<img") == 2 * len(result.step) + 1
-    assert "all 4 actions among the 4 best of the maximum" in drawn.html
+    assert "all 4 actions among the 4 best" in drawn.html
     assert "20.0 %" in drawn.html  # 4 of 5 actions: 4! / (5 · 4 · 3 · 2)
-    best = dataclasses.replace(result, ranks=np.tile(np.arange(4), (60, 1)), groups=60)
+    every, none = np.tile(np.arange(4), (60, 1)), np.tile(np.arange(1, 5), (60, 1))
+    singly = np.stack([every, none, none, none], 1)
+    best = dataclasses.replace(result, ranks=every, source_ranks=singly, groups=60)
     finding = maximum_figure.section(best).finding
-    assert "its 4 best in 100 % of 60 groups, more often than by chance" in finding
-    never = dataclasses.replace(best, ranks=np.tile(np.arange(1, 5), (60, 1)))
-    assert "no more often than by chance" in maximum_figure.section(never).finding
+    assert "its 4 best in 100 % of 60 groups, more often than in single states of theirs" in finding
+    assert "(25 %; by chance 20.0 %)" in finding
+    never = dataclasses.replace(best, ranks=none)
+    assert "in 0 % of 60 groups, no more often than in" in maximum_figure.section(never).finding
+    # who takes the same four actions everywhere sees nothing of its own in the maximum
+    same = dataclasses.replace(best, source_ranks=np.stack([every] * 4, 1))
+    assert "100 % of 60 groups, no more often than in" in maximum_figure.section(same).finding
+    alike = 0.5 + 1e-4 * np.array([1, -1] * 3)[:, None, None] * np.eye(4)
+    for apart, said in ((0.0, "not clearly more"), (0.002, "hardly more"), (0.2, "are more")):
+        near = dataclasses.replace(result, correlation=alike + apart * np.eye(4))
+        assert f"{said} alike to those of the states" in maximum_figure.section(near).finding
     flat = dataclasses.replace(result, correlation=np.full((2, 4, 4), np.nan))
     assert "saliency maps there" not in maximum_figure.section(flat).finding
 

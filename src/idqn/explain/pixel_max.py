@@ -39,6 +39,7 @@ class PixelMax(Result):
     maps: NDArray[np.float32]  # [2, K, R, C], of each source's action: in it, in the maximum
     groups: int
     ranks: NDArray[np.int64]  # [G, K], of the sources' actions by Q in the maximum; 0 is the best
+    source_ranks: NDArray[np.int64]  # [G, K, K], of all these actions in source i: the control
     kept: NDArray[np.float64] | None  # [G, K, K], 1 - distance of attention to action i: maximum, j
     correlation: NDArray[np.float64]  # [g, K, K], NaN where a map does not vary
 
@@ -62,7 +63,6 @@ def pixel_max(
     out = agent.look(maxima, decode=False)
     q, chosen = out.q.cpu().numpy(), agent.choose(out)
     actions = states.action[members]  # [G, K]
-    order = np.argsort(np.argsort(-q, axis=1, kind="stable"), axis=1, kind="stable")
     attention = out.attention.cpu().numpy() if "attention" in out else None
     kept, shown_attention = None, None
     if attention is not None and states.attention is not None:
@@ -91,7 +91,8 @@ def pixel_max(
         values=None if shown_attention is None else agent.values.cpu().numpy(),
         maps=maps[0],
         groups=len(members),
-        ranks=np.take_along_axis(order, actions, 1),
+        ranks=_ranks(q, actions),
+        source_ranks=_ranks(states.q[members], actions[:, None]),
         kept=kept,
         correlation=np.array(
             [
@@ -103,6 +104,12 @@ def pixel_max(
             ]
         ),
     )
+
+
+def _ranks(q: NDArray[np.float32], actions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[..., K], places of actions [..., K] when all are sorted by Q [..., A]; 0 is the best."""
+    order = np.argsort(np.argsort(-q, axis=-1, kind="stable"), axis=-1, kind="stable")
+    return np.take_along_axis(order, actions, -1)
 
 
 def maximum(observations: NDArray[np.uint8]) -> NDArray[np.uint8]:

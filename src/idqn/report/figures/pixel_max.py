@@ -23,6 +23,7 @@ from idqn.report.drawing import (
 from idqn.report.section import Section
 
 _HEIGHT = 160  # pixels, at least
+_MATTERS = 0.01  # of rank correlations, certain or not
 
 
 def section(result: PixelMax) -> Section:
@@ -77,34 +78,51 @@ def _seen(frame: NDArray[np.uint8], weight: NDArray[np.float32]) -> NDArray[np.u
 def _numbers(result: PixelMax) -> str:
     count = len(result.step)
     groups, mapped = result.groups, len(result.correlation)
-    best = (result.ranks < count).all(1)
+    best, control = _lit_up(result)
+    first = (result.ranks == 0).any(1)
+    by_chance = f"{100 * count / len(result.about.action_names):.0f} %"
     rows = [
         (
-            f"all {count} actions among the {count} best of the maximum",
+            f"all {count} actions among the {count} best",
             f"{100 * best.mean():.0f} % of {groups}",
             _percent(share_of(int(best.sum()), groups)),
+            f"{100 * control.mean():.0f} %",
             f"{100 * _by_chance(result):.1f} %",
         ),
         (
-            "one of them is the best of the maximum",
-            f"{100 * (result.ranks == 0).any(1).mean():.0f} % of {groups}",
-            _percent(share_of(int((result.ranks == 0).any(1).sum()), groups)),
-            f"{100 * count / len(result.about.action_names):.0f} %",
+            "one of them is the best",
+            f"{100 * first.mean():.0f} % of {groups}",
+            _percent(share_of(int(first.sum()), groups)),
+            "100 %",
+            by_chance,
         ),
     ]
     if result.kept is not None:
         own, other = _matched(result.kept)
-        rows.append(("attention of the action, overlap", *_beside(own, other)))
+        rows.append(("attention to an action, overlap with its state's", *_beside(own, other)))
     own, other = _matched(result.correlation)
     rows.append((f"saliency maps, rank correlation ({mapped} groups)", *_beside(own, other)))
     return "<h3>Of many such groups</h3>" + table(
-        ["", "maximum and own state", "95 % interval", "by chance, or other states"], rows
+        ["", "the maximum", "95 % interval", "its states", "by chance"],
+        rows,
+        "Its states: the same of single states of the group, which show one of its actions; of "
+        "attention and maps, the maximum beside the group's other states.",
     )
 
 
-def _beside(own: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[str, str, str]:
+def _lit_up(result: PixelMax) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Of each group, whether all its actions are the best in the maximum; and in what share of its
+    single states they are."""
+    count = len(result.step)
+    best = np.asarray((result.ranks < count).all(1), np.bool_)
+    control: NDArray[np.float64] = (result.source_ranks < count).all(2).mean(1)
+    return best, control
+
+
+def _beside(own: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[str, str, str, str]:
     mean, low, high = mean_of(own)
-    return number(mean), interval(low, high), number(float(other.mean()) if len(other) else np.nan)
+    beside = number(float(other.mean()) if len(other) else np.nan)
+    return number(mean), interval(low, high), beside, "–"
 
 
 def _matched(of: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -155,22 +173,25 @@ def _attention(result: PixelMax) -> str:
 
 def _finding(result: PixelMax) -> str:
     count = len(result.step)
-    best = (result.ranks < count).all(1)
-    low = share_of(int(best.sum()), result.groups)[1]
-    chance = _by_chance(result)
-    verdict = "more often than by chance" if low > chance else "no more often than by chance"
+    best, control = _lit_up(result)
+    apart = mean_of(best - control)
+    verdict = "no more often than" if apart[0] <= 0 else "not clearly more often than"
+    verdict = "more often than" if apart[1] > 0 else verdict
     own, other = _matched(result.correlation)
     maps = ""
     if len(own):
-        apart = mean_of(own - other)
-        alike = "more alike" if apart[1] > 0 else "not clearly more alike"
+        nearer = mean_of(own - other)
+        alike = "not clearly more alike"
+        if nearer[1] > 0:
+            alike = "more alike" if nearer[0] >= _MATTERS else "hardly more alike"
         maps = (
-            f"; its saliency maps there are {alike} to those of the states they come from "
-            f"({own.mean():.2f}) than to those of the others "
-            f"({other.mean():.2f})"
+            f"; its saliency maps there are {alike} to those of the states they come from than to "
+            f"those of the others (rank correlation {number(own.mean())} against "
+            f"{number(other.mean())})"
         )
     return (
         f"In the maximum of {count} states, the {count} actions chosen in them are its {count} "
-        f"best in {100 * best.mean():.0f} % of {result.groups} groups, {verdict} "
-        f"({100 * chance:.1f} %){maps}."
+        f"best in {100 * best.mean():.0f} % of {result.groups} groups, {verdict} in single states "
+        f"of theirs ({100 * control.mean():.0f} %; by chance {100 * _by_chance(result):.1f} %)"
+        f"{maps}."
     )
