@@ -99,6 +99,25 @@ def test_what_cannot_be_explained_is_said_and_the_rest_appears(
     assert "this is a ddqn agent" in page
 
 
+def test_a_comparison_that_was_asked_for_is_missed(
+    own: Path, ddqn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain(str(own), "--only", "comparison", "--compare", str(own), *SMALL) == 2
+    assert "both runs to compare are own at " in capsys.readouterr().err
+    few = ("--only", "comparison", "film")  # with all of them it would take longer, no more
+    assert explain(str(own), *few, "--compare", str(ddqn), *SMALL) == 2
+    assert made(own) == {"film"}
+
+
+def test_comparing_in_vain_is_no_success(
+    own: Path, ddqn: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("idqn.explain.kinds.usual", lambda subject: ("film", "comparison"))
+    assert explain(str(own), "--compare", str(ddqn), *SMALL) == 2
+    assert explain(str(own), *SMALL) == 0  # nobody asked
+    assert made(own) == {"film"}
+
+
 def test_agents_without_keys_get_the_other_sections(
     ddqn: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +130,10 @@ def test_agents_without_keys_get_the_other_sections(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--only", "keyz"), "unknown explanation 'keyz'; did you mean 'keys'? (performance, keys"),
+        (
+            ("--only", "keyz"),
+            "unknown explanation 'keyz'; did you mean 'keys'? (performance, film, keys",
+        ),
         (("--only", "comparison"), "--compare"),
         (("--only", "film", "--film-steps", "0"), "nothing to explain in 0 film steps; play at"),
         (("--only", "film", "--max-steps", "0"), "nothing to explain in 0 steps; play at"),
@@ -120,6 +142,11 @@ def test_agents_without_keys_get_the_other_sections(
         (("--only", "grounding", "--seed", "-1"), "a seed is between 0 and"),
         (("--episodes", "0"), "nothing to explain in 0 episodes; play at least 1"),
         (("--only", "keys", "--episodes", "-1"), "nothing to explain in -1 episodes; play at"),
+        (("--seed", "-1"), "a seed is between 0 and"),
+        (("--perplexity", "1"), "a number of neighbours above 1, got 1"),
+        (("--perplexity", "nan"), "a number of neighbours above 1, got nan"),
+        (("--attention-threshold", "1"), "attention is a share from 0 to 1, so it cannot exceed 1"),
+        (("--attention-threshold", "-0.5"), "so a threshold is not -0.5"),
         (("--compare", "nowhere"), "there is no run 'nowhere'"),
         (("--checkpoint", "7"), "has no checkpoint '7'"),
     ],

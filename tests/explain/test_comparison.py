@@ -130,6 +130,15 @@ def test_only_like_is_compared() -> None:
         explain_comparison(untrained("ddqn"), agent)
 
 
+def test_what_cannot_be_compared_is_refused_before_anybody_plays() -> None:
+    settings = Settings(episodes=1, max_steps=4)
+    pong = Subject(untrained(), settings=settings, other=untrained(env="ALE/Pong-v5"))
+    (said,) = explain(pong, ["comparison"])
+    assert said.refusal is not None
+    assert "same game" in said.refusal
+    assert "states" not in vars(pong)  # of games that were played
+
+
 def test_a_second_run_is_asked_for() -> None:
     (said,) = explain(Subject(untrained()), ["comparison"])
     assert said.refusal == "comparison needs a second run: idqn explain A --compare B"

@@ -18,8 +18,8 @@ class ExplainOptions:
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run directory."""
     only: tuple[str, ...] | None = None
-    """Make these explanations alone: performance, keys, attention, saliency, embedding,
-    interpolation, agreement, faithfulness, ground-truth, comparison, film; and those that take
+    """Make these explanations alone: performance, film, keys, attention, saliency, embedding,
+    interpolation, agreement, faithfulness, ground-truth, comparison; and those that take
     longer: grounding, memorization, surgery, extra-pellet, inverted-triangle, pixel-max,
     search."""
     compare: str | None = None
@@ -114,7 +114,8 @@ def explain(options: ExplainOptions) -> int:
         steps.show("drawing the page", 0, 1)
         page = write_page(run, about(agent), refusals)
     print(f"open {page}")
-    return 2 if options.only and refusals else 0
+    asked = {*(options.only or ()), *(("comparison",) if options.compare else ())}
+    return 2 if asked & refusals.keys() else 0
 
 
 def attack(options: AttackOptions) -> int:

@@ -54,7 +54,7 @@ def comparison(
     progress: Progress = silent,
 ) -> Comparison:
     """How two agents of one game attend to their keys, each in games of its own."""
-    _check(agent, other)
+    check_comparable(agent, other)
     met = {
         "a": collect(agent, progress=progress) if states is None else states,
         "b": collect(other, progress=progress) if other_states is None else other_states,
@@ -134,7 +134,7 @@ def differences(first: Config, second: Config) -> tuple[tuple[str, str, str], ..
     return tuple(found)
 
 
-def _check(agent: Agent, other: Agent) -> None:
+def check_comparable(agent: Agent, other: Agent) -> None:
     """That there is anything to compare."""
     said = []
     for name, each in (("first", agent), ("second", other)):

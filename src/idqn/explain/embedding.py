@@ -116,8 +116,7 @@ def embedding(
     evenly from all games."""
     if max_states < 1:
         raise UserError(f"there is nothing to map in {max_states} states; take at least 1")
-    if not 0 <= threshold < 1:
-        raise UserError(f"attention is a share from 0 to 1, so it cannot exceed {threshold:g}")
+    check_threshold(threshold)
     memory = None
     if agent.name == "idqn" or value is not None or above_only:
         memory = _Memory.of(agent, value)  # without keys, an error before any game is played
@@ -157,6 +156,13 @@ def embedding(
         key_used=None if high is None else high.used,
         **_separation(points, torch.as_tensor(action, device=agent.device), memory),
     )
+
+
+def check_threshold(threshold: float) -> None:
+    if threshold < 0:
+        raise UserError(f"attention is a share from 0 to 1, so a threshold is not {threshold:g}")
+    if not threshold < 1:
+        raise UserError(f"attention is a share from 0 to 1, so it cannot exceed {threshold:g}")
 
 
 class _High(NamedTuple):

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from idqn.agent import Agent
 from idqn.envs.mini_pacman import ENV_ID as MINI_PACMAN
 from idqn.errors import UserError
-from idqn.evaluate import EVALUATION_SEED
+from idqn.evaluate import EVALUATION_SEED, check_seed
 from idqn.explain.agreement import agreement
 from idqn.explain.attack import RECIPES, attack
 from idqn.explain.attention import attention
-from idqn.explain.comparison import comparison
-from idqn.explain.embedding import embedding
+from idqn.explain.comparison import check_comparable, comparison
+from idqn.explain.embedding import check_threshold, embedding
 from idqn.explain.faithfulness import faithfulness
 from idqn.explain.film import film
 from idqn.explain.ground_truth import ground_truth
@@ -31,6 +31,7 @@ from idqn.explain.saliency import saliency
 from idqn.explain.search import BUDGET, search
 from idqn.explain.states import States, collect
 from idqn.explain.surgery import surgery
+from idqn.explain.tsne import check_perplexity
 from idqn.run_dir import RunDir
 
 
@@ -50,6 +51,10 @@ class Settings:
             if getattr(self, name) < 1:
                 what = f"{getattr(self, name)} {name.removeprefix('max_').replace('_', ' ')}"
                 raise UserError(f"there is nothing to explain in {what}; play at least 1")
+        # now, rather than after minutes of other explanations
+        check_seed(self.seed)
+        check_perplexity(self.perplexity)
+        check_threshold(self.attention_threshold)
 
 
 @dataclass
@@ -80,6 +85,7 @@ KINDS: dict[str, Explain] = {
         evaluations=s.run.evaluations() if s.run is not None else None,
         progress=s.progress,
     ),
+    "film": lambda s: film(s.agent, s.states, s.settings.film_steps, progress=s.progress),
     "keys": lambda s: keys(s.agent, s.states, progress=s.progress),
     "attention": lambda s: attention(s.agent, s.states, progress=s.progress),
     "saliency": lambda s: saliency(s.agent, s.states, progress=s.progress),
@@ -98,7 +104,6 @@ KINDS: dict[str, Explain] = {
     ),
     "ground-truth": lambda s: ground_truth(s.agent, progress=s.progress),
     "comparison": lambda s: _comparison(s),
-    "film": lambda s: film(s.agent, s.states, s.settings.film_steps, progress=s.progress),
     "memorization": lambda s: memorization(
         s.agent,
         other=s.other,
@@ -117,6 +122,13 @@ def _comparison(subject: Subject) -> Result:
     other = subject.other
     if other is None:
         raise UserError("comparison needs a second run: idqn explain A --compare B")
+    check_comparable(subject.agent, other)  # before any game is played
+    first, second = subject.agent.origin, other.origin
+    if first.run_id is not None and (first.run_id, first.frames) == (second.run_id, second.frames):
+        raise UserError(
+            f"both runs to compare are {second.run} at {second.frames:,} frames; "
+            f"give --compare another run"
+        )
     own, its = subject.states, subject.states_of(other)
     return comparison(subject.agent, other, own, its, subject.progress)
 

@@ -39,8 +39,7 @@ def tsne(
     n = len(points)
     if n < 4:
         raise UserError(f"a map of neighbours needs at least 4 points, got {n}")
-    if not perplexity > 1:
-        raise UserError(f"perplexity is a number of neighbours above 1, got {perplexity:g}")
+    check_perplexity(perplexity)
     perplexity = min(perplexity, (n - 1) / 3)
     p = joint(conditional(squared_distances(points), perplexity))
     y = pca(points)[0]
@@ -62,6 +61,11 @@ def tsne(
             progress(iteration + 1, iterations)
     y -= y.mean(0)
     return Map(y, perplexity, divergence.value(y))
+
+
+def check_perplexity(perplexity: float) -> None:
+    if not perplexity > 1:
+        raise UserError(f"perplexity is a number of neighbours above 1, got {perplexity:g}")
 
 
 def squared_distances(points: Tensor) -> Tensor:

@@ -53,6 +53,7 @@ class Figure(NamedTuple):
 
 FIGURES: tuple[Figure, ...] = (
     Figure(Performance, performance.section),
+    Figure(Film, film.section),
     Figure(Keys, keys.section),
     Figure(Attention, attention.section),
     Figure(Saliency, saliency.section),
@@ -63,7 +64,6 @@ FIGURES: tuple[Figure, ...] = (
     Figure(Grounding, grounding.section),
     Figure(GroundTruth, ground_truth.section),
     Figure(Comparison, comparison.section),
-    Figure(Film, film.section),
     Figure(Memorization, memorization.section),
     Figure(ExtraPellet, twins.pellet_section),
     Figure(InvertedTriangle, twins.triangle_section),
