@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from idqn import cli
+from idqn.report.drawing import number
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 NOT_MADE_BY_FIGURES = ("findings", "missing")
@@ -165,6 +166,37 @@ def test_every_section_says_what_it_shows(opened: Opened) -> None:
             assert section.locator(part).first.inner_text().strip()
         for text in section.locator("text=/undefined|NaN|\\[object/").all():
             pytest.fail(f"{section.get_attribute('id')}: {text.inner_text()}")
+
+
+def test_numbers_of_scripts_are_those_of_the_page(phone: Opened) -> None:
+    values = [0.0, -0.0, -0.004, 9.997, 12.345, -0.5, 1234.6]
+    told = phone.page.evaluate("values => values.map((value) => idqn.number(value))", values)
+    assert told == [number(value) for value in values]
+
+
+def test_intervals_stay_in_one_line(phone: Opened) -> None:
+    cells = [text for text in phone.page.locator("td").all_text_contents() if "(" in text]
+    intervals = [text[text.index("(") :] for text in cells if "to" in text]
+    assert intervals
+    assert not [text for text in intervals if " " in text]
+
+
+def test_the_navigation_says_where_one_is(phone: Opened) -> None:
+    current = phone.page.locator("nav a[aria-current]")
+    for kind in ("saliency", "keys"):
+        phone.page.evaluate("id => document.getElementById(id).scrollIntoView()", kind)
+        expect(current).to_have_count(1)
+        expect(current).to_have_attribute("href", f"#{kind}")
+        expect(current).to_be_in_viewport(ratio=1)
+
+
+def test_the_key_that_is_told_about_is_in_sight(phone: Opened) -> None:
+    gallery = phone.page.locator("#keys .keys-wide")
+    gallery.scroll_into_view_if_needed()
+    for size in ("large", "fit"):
+        phone.page.locator("#keys").get_by_role("button", name=size, exact=True).click()
+        pressed = gallery.locator("[aria-pressed=true]")
+        expect(pressed).to_be_in_viewport(ratio=0.9)
 
 
 def test_the_navigation_leads_to_every_section(phone: Opened) -> None:

@@ -26,6 +26,7 @@ from idqn.report.drawing import (
     picture_url,
     signed_picture,
     table,
+    ticks,
 )
 
 
@@ -38,6 +39,9 @@ from idqn.report.drawing import (
         (1234.5, "1,234"),
         (0.00001, "1.00e-05"),
         (2.5e7, "2.50e+07"),
+        (9.997, "10.0"),  # the digits of what is written, not of what was given
+        (-0.0, "0.00"),
+        (-0.004, "0.00"),  # nothing is not less than nothing
         (None, "–"),
         (float("nan"), "–"),
     ],
@@ -126,6 +130,34 @@ def test_bars_are_as_long_as_their_values() -> None:
     lengths = [float(rect.get("width", 0)) for rect in chart.iter("rect")]
     assert lengths == [160.0, 80.0]  # the whisker's end is the largest
     assert "2.00  (n = 5)" in [text.text for text in chart.iter("text")]
+
+
+def test_bars_end_where_their_texts_do() -> None:
+    name, across = "a long name", "what it is, " * 12
+    chart = parsed(bars([Bar(name, 0.5), Bar("b", 0.2, 0.1, 1.0, "%")], across, "label"))
+    width, height = float(chart.get("width", 0)), float(chart.get("height", 0))
+    texts = [(float(t.get("x", 0)), float(t.get("y", 0)), t.text or "") for t in chart.iter("text")]
+    begin = float(next(chart.iter("rect")).get("x", 0))
+    under = [text for x, _, text in texts if x == begin]
+    assert " ".join(under) == across.strip()
+    assert len(under) > 1  # else a phone would show half of it
+    for x, y, text in texts:
+        assert y < height
+        if x >= begin:
+            assert x + 7 * len(text) <= width
+    short = parsed(bars([Bar("a", 1.0)], "x", "label", largest=4.0))
+    assert float(short.get("width", 0)) == float(next(short.iter("rect")).get("x", 0)) + 240
+
+
+def test_ticks_are_round_and_zero_is_zero() -> None:
+    assert [number(tick) for tick in ticks(-0.35, 1.9)] == ["0.00", "0.50", "1.00", "1.50"]
+    assert ticks(0, 1) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+
+
+def test_captions_are_not_part_of_what_scrolls() -> None:
+    html = table(["a", "b"], [["c", "1"]], "what it is")
+    assert html.index("what it is") < html.index("<div class='wide'>")
+    assert '<table aria-label="what it is">' in html
 
 
 def test_tables_are_escaped() -> None:

@@ -79,6 +79,7 @@ def test_the_page_gets_every_point() -> None:
     assert data["maps"][1][0][:6] == [1e-6, 8e-7, 6e-7, 4e-7, 2e-7, 0]
     assert data["share"] == ["75 %", "12 %"]
     assert data["episode"] == [1] * 6
+    assert data["step"] == [1, 2, 3, 4, 5, 6]  # counted like those of other sections
 
 
 def test_what_the_map_is_made_of_is_said() -> None:

@@ -60,6 +60,17 @@ def test_texts_are_escaped_and_nothing_is_loaded_from_elsewhere() -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_findings_lead_to_their_sections() -> None:
+    page = render(ABOUT, [part("a", "Is so.", 0.5), part("b", "", 0.5)], {})
+    assert '<li><a href="#a">A</a> Is so.</li>' in page
+    assert 'href="#b">B</a> ' not in page
+
+
+def test_one_reason_is_said_once() -> None:
+    page = render(ABOUT, [part("a", "", 0)], {"keys": "has none", "x": "too few", "y": "has none"})
+    assert "<dt>keys, y</dt><dd>has none</dd><dt>x</dt><dd>too few</dd>" in page
+
+
 @pytest.mark.parametrize(
     ("mean", "distinct", "expected"),
     [
@@ -86,5 +97,9 @@ def test_only_results_about_this_agent_are_drawn(tmp_path: Path) -> None:
     found = stored(run, later)
     assert found.results == {}
     assert "is about 2,000 frames" in found.missing["performance"]
+    with pytest.raises(UserError) as failed:
+        write_page(run, later, {"keys": "there are none"})
+    assert "keys: there are none" in str(failed.value)
+    assert "performance" not in str(failed.value)  # nobody asked for it
     run.explanation_arrays("performance").unlink()
     assert "cannot be read" in stored(run, ABOUT).missing["performance"]

@@ -7,6 +7,7 @@ and dark; texts in them are escaped here.
 from __future__ import annotations
 
 import base64
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -118,8 +119,10 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     if value != 0 and (abs(value) >= 1e6 or abs(value) < 10 ** -(digits + 1)):
         return f"{value:.{digits - 1}e}"
-    whole = len(str(int(abs(value))))
-    return f"{value:,.{max(0, digits - whole)}f}".replace("-", "−")
+    # as rounded: 9.97 to two digits is 10, not 10.0; and nothing is never less than nothing
+    whole = len(str(int(float(f"{abs(value):.{digits - 1}e}"))))
+    places = max(0, digits - whole)
+    return f"{round(float(value), places) + 0.0:,.{places}f}".replace("-", "−")
 
 
 def interval(low: float, high: float, digits: int = 3) -> str:
@@ -127,7 +130,8 @@ def interval(low: float, high: float, digits: int = 3) -> str:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption_text: str = "") -> str:
-    """Texts are escaped; numbers stand to the right, so the first column is for names."""
+    """Texts are escaped; numbers stand to the right, so the first column is for names. The caption
+    stands above what scrolls sideways, so that it is never cut off."""
     head = "".join(f"<th scope='col'>{escape(heading)}</th>" for heading in headings)
     body = "".join(
         "<tr>"
@@ -136,10 +140,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], caption_text: 
         + "</tr>"
         for row in rows
     )
-    above = f"<caption>{escape(caption_text)}</caption>" if caption_text else ""
+    above = f"<p class='caption'>{escape(caption_text)}</p>" if caption_text else ""
+    name = f' aria-label="{escape(caption_text)}"' if caption_text else ""
     return (
-        f"<div class='wide'><table>{above}<thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
+        f"<div>{above}<div class='wide'><table{name}><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div></div>"
     )
 
 
@@ -257,27 +262,30 @@ def bars(items: Sequence[Bar], across: str, label: str, largest: float | None = 
     """Horizontal bars from 0, with intervals and values written beside them."""
     tops = [max(abs(b.value), abs(b.high or 0.0), abs(b.low or 0.0)) for b in items]
     top = max(max(tops) if largest is None else largest, 1e-12)
-    left, right, row, room = 16 + room_for([b.name for b in items]), 150, 24, 240
-    width = left + max(room + right, room_for([across]))
-    height = row * len(items) + 26
-    parts = [_svg(width, height, label)]
+    left, row, room = 16 + room_for([b.name for b in items]), 24, 240
+    drawn, width = [], left + room
     for i, bar in enumerate(items):
         y, length = i * row, abs(bar.value) / top * room
-        parts.append(_text(left - 6, y + 16, bar.name, "end"))
-        parts.append(
+        drawn.append(_text(left - 6, y + 16, bar.name, "end"))
+        drawn.append(
             f'<rect class="bar" x="{left}" y="{y + 4}" width="{length:.1f}" height="{row - 9}"/>'
         )
         end = length
         if bar.low is not None and bar.high is not None:
             low, high = (min(max(v, 0.0) / top, 1.0) * room for v in (bar.low, bar.high))
-            parts.append(
+            drawn.append(
                 f'<line class="whisker" x1="{left + low:.1f}" x2="{left + high:.1f}" '
                 f'y1="{y + 11.5}" y2="{y + 11.5}"/>'
             )
             end = max(end, high)
-        parts.append(_text(left + end + 6, y + 16, f"{number(bar.value)}  {bar.note}".strip()))
-    parts.append(_text(left, height - 6, across))
-    return "".join([*parts, "</svg>"])
+        told = f"{number(bar.value)}  {bar.note}".strip()
+        drawn.append(_text(left + end + 6, y + 16, told))
+        width = max(width, round(left + end + 16 + room_for([told])))
+    under = textwrap.wrap(across, max(20, (width - left) // 7))
+    height = row * len(items) + 8 + 18 * len(under)
+    for i, line in enumerate(under):
+        drawn.append(_text(left, row * len(items) + 20 + 18 * i, line))
+    return "".join([_svg(width, height, label), *drawn, "</svg>"])
 
 
 def room_for(texts: Sequence[str]) -> int:
@@ -309,4 +317,5 @@ def ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 5
     size = 10 ** np.floor(np.log10(rough))
     step = size * next(m for m in (1, 2, 5, 10) if m * size >= rough)
-    return [float(t) for t in np.arange(np.ceil(low / step) * step, high + step / 1e6, step)]
+    first, last = np.ceil(low / step - 1e-6), np.floor(high / step + 1e-6)
+    return [float(i * step) for i in np.arange(first, last + 1)]

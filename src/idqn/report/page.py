@@ -48,7 +48,7 @@ def stored(run: RunDir, about: About, missing: Mapping[str, str] | None = None) 
             absent[kind] = (
                 f"what is stored is about {result.about.frames:,} frames of "
                 f"{result.about.run}, not {about.frames:,} of {about.run}; "
-                f"`idqn explain {run.path} --only {kind}` makes it anew"
+                f"`idqn explain {run.path} --only NAME` makes it anew"
             )
     return Stored(results, absent)
 
@@ -58,7 +58,9 @@ def write_page(run: RunDir, about: About, missing: Mapping[str, str] | None = No
     and why."""
     results, absent = stored(run, about, missing)
     if not results:
-        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in absent.items())
+        # of what was asked for; what else lies there is about another checkpoint anyway
+        told = missing or absent
+        reasons = "; ".join(f"{kind}: {reason}" for kind, reason in told.items())
         raise UserError(f"nothing was found out about '{run.path}' ({reasons or 'no results'})")
     sections = [f.section(results[f.result.kind]) for f in FIGURES if f.result.kind in results]
     html = render(about, sections, absent)
@@ -76,8 +78,8 @@ def render(about: About, sections: list[Section], missing: Mapping[str, str]) ->
         about=about,
         game=about.env.split("/")[-1].rsplit("-v", 1)[0],
         sections=sections,
-        findings=findings(sections),
-        missing=missing,
+        findings=telling(sections),
+        missing=_by_reason(missing),
         style=_template("style.css"),
         scripts=[_template(name) for name in scripts],
         data={section.kind: _json(section.data) for section in sections if section.data},
@@ -88,9 +90,20 @@ def render(about: About, sections: list[Section], missing: Mapping[str, str]) ->
 
 def findings(sections: list[Section]) -> list[str]:
     """What is most worth knowing, in the order of the page."""
-    telling = [section for section in sections if section.finding]
-    best = sorted(telling, key=lambda section: -section.weight)[:FINDINGS]
-    return [section.finding for section in telling if section in best]
+    return [section.finding for section in telling(sections)]
+
+
+def telling(sections: list[Section]) -> list[Section]:
+    """Those with the findings that are most worth knowing."""
+    said = [section for section in sections if section.finding]
+    best = sorted(said, key=lambda section: -section.weight)[:FINDINGS]
+    return [section for section in said if section in best]
+
+
+def _by_reason(missing: Mapping[str, str]) -> list[tuple[str, list[str]]]:
+    """One reason often keeps several explanations from being made."""
+    reasons = dict.fromkeys(missing.values())
+    return [(reason, [k for k, why in missing.items() if why == reason]) for reason in reasons]
 
 
 def _template(name: str) -> str:

@@ -141,7 +141,7 @@ def _by_action(result: Agreement) -> str:
         [f"{numbered[int(a)]}" for a in met],
         "the agent's action by the one that decoded keys suggest",
         largest=1.0,
-        across="of the images",
+        across="suggested action",
     )
     absent = [f"{numbered[int(a)]} {names[a]}" for a in met if total[a] == 0]
     note = f" The agent itself never takes {', '.join(absent)}." if absent else ""

@@ -182,7 +182,7 @@ def _data(result: Embedding) -> dict[str, Any]:
         "action": result.action.tolist(),
         "q": _rounded(result.q),
         "episode": (result.episode + 1).tolist(),
-        "step": result.step.tolist(),
+        "step": (result.step + 1).tolist(),
         "value": _plain(result.value),
         "threshold": _plain(result.threshold),
         "above": None if above is None or result.above_only else above.astype(int).tolist(),

@@ -172,7 +172,7 @@ def _decoding(result: Faithfulness) -> str:
     )
     skill = _skill(result)
     told = f"Skill, 1 − error / error of the better fixed picture: {number(skill)}."
-    html = f"<h3>Decoded states</h3><div class='wide'>{errors}</div><p class='reading'>{told}</p>"
+    html = f"<h3>Decoded states</h3>{errors}<p class='reading'>{told}</p>"
     if result.cycle_error is None or result.cycle_returns is None:
         return html
     cycle = bars(
@@ -184,10 +184,7 @@ def _decoding(result: Faithfulness) -> str:
         f"Of the keys' pictures, {number(100 * result.cycle_returns, 2)} % are encoded nearer to "
         f"their own key than to any other."
     )
-    return (
-        f"{html}<h3>From a key to its picture and back</h3><div class='wide'>{cycle}</div>"
-        f"<p class='reading'>{told}</p>"
-    )
+    return f"{html}<h3>From a key to its picture and back</h3>{cycle}<p class='reading'>{told}</p>"
 
 
 def _skill(result: Faithfulness) -> float:

@@ -74,7 +74,7 @@ def _places(result: GroundTruth) -> str:
     return "<h3>Do pictures show where pacman is?</h3>" + table(
         ["newest frame, minus the mean image", "pacman's place", "chance", "difference"],
         rows,
-        f"chance: where pacman is in other games; {result.states} states, intervals over "
+        f"chance: where pacman is in other games; {result.states:,} states, intervals over "
         f"{result.games} games; attended: of each state, the key that the action taken attends "
         f"to most; as attention sees them: what sets a key apart from the mean key of its action, "
         f"as long as a state",

@@ -26,6 +26,7 @@ def section(result: Interpolation) -> Section:
         "λ, from key to state",
         "attention to the key",
         "attention to each key on the way from the key to a state",
+        width=400,
         y_range=(0, 1),
     )
     ahead = lines(
@@ -33,6 +34,7 @@ def section(result: Interpolation) -> Section:
         "λ, from key to state",
         "Q minus the best other Q",
         "how far the key's action is ahead on the way from the key to a state",
+        width=400,
     )
     return Section(
         kind=result.kind,
@@ -42,8 +44,7 @@ def section(result: Interpolation) -> Section:
         "state's; the real frame stands at the end.",
         caveat="Nothing in between is an embedding that the agent met, so neither picture nor Q "
         "was trained there.",
-        html=f"{rows}<h3>Along the way</h3><div class='row'><div class='wide'>{attention}</div>"
-        f"<div class='wide'>{ahead}</div></div>",
+        html=f"{rows}<h3>Along the way</h3><div class='row'>{attention}{ahead}</div>",
         finding=_finding(result),
         weight=0.3,
     )

@@ -36,7 +36,7 @@ def section(result: Keys) -> Section:
         title="Keys",
         reading="Each picture is a key, drawn by the agent's own decoder: what a state looks like "
         "that makes the agent expect the return above it from the action beside it; choose one to "
-        f"see the states of {result.states:,} that it really stands for.",
+        f"see it large, and which of {result.states:,} real states attend to it.",
         caveat="The decoder learned to draw states, and keys are not states: believe a picture as "
         "far as the states that attend to its key look like it, and a hatched one not at all.",
         html=f"<div id='keys-gallery'></div><p class='keys-about'>{sheets.note}</p>",

@@ -12,14 +12,10 @@ from idqn.report.section import Section
 def section(result: Performance) -> Section:
     about = result.about
     facts = {
-        "game": about.env,
-        "agent": about.agent,
-        "trained for": f"{about.frames:,} frames",
-        "seed": str(about.seed),
         "mean return": number(result.mean),
-        "95 % interval": interval(*result.interval),
+        "its 95 % interval": interval(*result.interval),
         "distinct returns": f"{result.distinct} of {result.episodes}",
-        "mean length": f"{number(sum(result.lengths) / result.episodes)} steps",
+        "mean length of a game": f"{number(sum(result.lengths) / result.episodes)} steps",
     }
     shown = "".join(
         f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts.items()
@@ -29,7 +25,7 @@ def section(result: Performance) -> Section:
             Bar(about.agent, result.mean, *result.interval),
             Bar("random", result.random_mean, *result.random_interval),
         ],
-        "mean return of a game, with its 95 % interval",
+        "mean return, 95 % interval",
         "mean return beside a random policy",
     )
     return Section(
@@ -39,8 +35,7 @@ def section(result: Performance) -> Section:
         "action that the agent values most.",
         caveat="Returns of one seed say little about the method; few distinct returns suggest "
         "that the same games are played again and again.",
-        html=f"<dl class='facts'>{shown}</dl><h3>Beside a random policy</h3>"
-        f"<div class='wide'>{chart}</div>",
+        html=f"<div class='agent'><dl class='facts'>{shown}</dl>{chart}</div>",
         finding=_finding(result),
     )
 

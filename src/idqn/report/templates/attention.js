@@ -43,7 +43,7 @@
       parts += text(left + (n + 0.5) * cell, bottom + 14, names[n], "middle");
     parts += text(left, bottom + 33, `value; half colour: ${number(d.largest / 4)}, full: ${number(d.largest)}`);
     return svg(left + keys * cell + 12, bottom + 42,
-      `attention of each action to each value at step ${t}`, parts);
+      `attention of each action to each value at step ${t + 1}`, parts);
   }
 
   function bars(t) {
@@ -64,7 +64,7 @@
       (x(high) - x(0) > 30 ? text(x(high), bottom + 14, number(high), "middle") : "") +
       (x(0) - x(low) > 30 ? text(x(low), bottom + 14, number(low), "middle") : "") +
       text(left, bottom + 33, "Q, whiskers: ± U");
-    return svg(barsWidth, bottom + 42, `Q and U of each action at step ${t}`, parts);
+    return svg(barsWidth, bottom + 42, `Q and U of each action at step ${t + 1}`, parts);
   }
 
   // the moment
@@ -73,10 +73,10 @@
   const width = 62;
   d.moments.forEach((t, i) => {
     const button = idqn.make("button", { type: "button", onclick: () => show(t) },
-      idqn.cut(d.screens, i, width), idqn.make("span", { textContent: d.notes[t] ?? `step ${t}` }));
+      idqn.cut(d.screens, i, width), idqn.make("span", { textContent: d.notes[t] ?? `step ${t + 1}` }));
     if (d.notes[t]) button.className = "attention-noted";
     button.dataset.step = t;
-    button.setAttribute("aria-label", `step ${t}${d.notes[t] ? ", " + d.notes[t] : ""}`);
+    button.setAttribute("aria-label", `step ${t + 1}${d.notes[t] ? ", " + d.notes[t] : ""}`);
     thumbs.append(button);
   });
   const screen = idqn.make("figure", { className: "attention-screen" }), map = idqn.make("div"), values = idqn.make("div");
@@ -150,7 +150,7 @@
       c.fillRect(timeX(t), up ? ground - tall : ground, Math.max(1.5, Math.min(6, plotWidth / steps)), tall);
     }
     const every = niceStep(steps / Math.max(2, plotWidth / 90));
-    for (let t = 0; t < steps; t += every) write(String(t), timeX(t + 0.5), top + 6, "center");
+    for (let s = every; s <= steps; s += every) write(String(s), timeX(s - 0.5), top + 6, "center");
     write("step", edge + plotWidth, top + 19, "right");
     const x = timeX(now + 0.5);
     c.strokeStyle = colour.ink;
@@ -204,17 +204,17 @@
     const near = d.moments.reduce((best, m, i) => (Math.abs(m - t) < Math.abs(d.moments[best] - t) ? i : best), 0);
     const exact = d.moments[near] === t, picture = idqn.cut(d.screens, near, 170);
     picture.setAttribute("role", "img");
-    picture.setAttribute("aria-label", `screen at step ${d.moments[near]}`);
+    picture.setAttribute("aria-label", `screen at step ${d.moments[near] + 1}`);
     picture.style.opacity = exact ? 1 : 0.45;
     screen.replaceChildren(picture, idqn.make("figcaption", {
-      textContent: exact ? `step ${t}` : `nearest kept screen: step ${d.moments[near]}` }));
+      textContent: exact ? `step ${t + 1}` : `nearest kept screen: step ${d.moments[near] + 1}` }));
     const beside = view.clientWidth - 170 - 2 * 23 - barsWidth;  // on a desk, all three in a row
     map.innerHTML = heatmap(t, beside > left + 10 * keys ? beside : view.clientWidth);
     values.innerHTML = bars(t);
     const a = d.action[t];
     let top = 0;
     for (let n = 1; n < keys; n++) if (at(t, a, n) > at(t, a, top)) top = n;
-    told.textContent = `Step ${t}: ${d.names[a]}, Q ${number(d.q[t][a])} ± ${number(d.u[t][a])}; most attention to ` +
+    told.textContent = `Step ${t + 1}: ${d.names[a]}, Q ${number(d.q[t][a])} ± ${number(d.u[t][a])}; most attention to ` +
       `${number(d.values[top])} (${number(at(t, a, top) * d.largest)}); reward ${number(d.reward[t])}.`;
     draw();
   }

@@ -115,7 +115,12 @@
       });
     });
     wide.replaceChildren(grid);
-    focusable(wide.querySelector(`[data-key="${state.selected}"]`) || wide.querySelector("button"));
+    const told = wide.querySelector(`[data-key="${state.selected}"]`);
+    focusable(told || wide.querySelector("button"));
+    if (!told) return;
+    const box = told.getBoundingClientRect(), within = wide.getBoundingClientRect();
+    const outside = box.right > within.right || box.left < within.left + 104;  // or under the names
+    if (outside) wide.scrollLeft += box.left - within.left - within.width / 2;
   }
 
   // One key is in the order of tabs; arrows go to the others.

@@ -41,10 +41,12 @@ const idqn = {
 
   number(value, digits = 3) {
     if (value === null || !isFinite(value)) return "–";
-    const whole = String(Math.trunc(Math.abs(value))).length;
+    // as rounded: 9.97 to two digits is 10, not 10.0; and nothing is never less than nothing
+    const whole = String(Math.trunc(Number(Math.abs(value).toPrecision(digits)))).length;
     const places = Math.max(0, digits - whole);
-    return value.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places })
-      .replace("-", "−");
+    const text = Math.abs(value).toLocaleString("en",
+      { minimumFractionDigits: places, maximumFractionDigits: places });
+    return value < 0 && /[1-9]/.test(text) ? `−${text}` : text;
   },
 
   bytes: (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)),
@@ -124,6 +126,29 @@ const idqn = {
 
   colour: (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim(),
 };
+
+// Where there is little room, an interval goes to the next line as a whole.
+for (const cell of document.querySelectorAll("td")) {
+  if (cell.children.length) continue;
+  cell.textContent = cell.textContent.replace(/\([^()]+ to [^()]+\)/g,
+    (interval) => interval.replaceAll(" ", "\u00a0"));
+}
+
+// Where one is on the page, in the row of links.
+{
+  const row = document.querySelector("nav");
+  const links = new Map([...row.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
+  const seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      const link = links.get(target.id);
+      if (!isIntersecting) { link.removeAttribute("aria-current"); continue; }
+      link.setAttribute("aria-current", "true");
+      row.scrollTo({ left: link.offsetLeft - (row.clientWidth - link.offsetWidth) / 2 });
+    }
+  }, { rootMargin: "-30% 0px -69% 0px" });  // a line: the section that is there is read
+  for (const section of document.querySelectorAll("main > section"))
+    if (links.has(section.id)) seen.observe(section);
+}
 
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
