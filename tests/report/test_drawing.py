@@ -146,7 +146,7 @@ def test_bars_end_where_their_texts_do() -> None:
         if x >= begin:
             assert x + 7 * len(text) <= width
     short = parsed(bars([Bar("a", 1.0)], "x", "label", largest=4.0))
-    assert float(short.get("width", 0)) == float(next(short.iter("rect")).get("x", 0)) + 240
+    assert float(short.get("width", 0)) < begin + 240  # no room for bars that are not there
 
 
 def test_ticks_are_round_and_zero_is_zero() -> None:

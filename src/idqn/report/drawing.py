@@ -263,7 +263,7 @@ def bars(items: Sequence[Bar], across: str, label: str, largest: float | None = 
     tops = [max(abs(b.value), abs(b.high or 0.0), abs(b.low or 0.0)) for b in items]
     top = max(max(tops) if largest is None else largest, 1e-12)
     left, row, room = 16 + room_for([b.name for b in items]), 24, 240
-    drawn, width = [], left + room
+    drawn, width = [], left + 190
     for i, bar in enumerate(items):
         y, length = i * row, abs(bar.value) / top * room
         drawn.append(_text(left - 6, y + 16, bar.name, "end"))
