@@ -24,6 +24,7 @@ from idqn.explain.counterfactuals import (
     same_actions,
 )
 from idqn.explain.edited_worlds import FOOD, IRRELEVANT, food_beside, irrelevant_edits, reached
+from idqn.explain.noticing import Stage, different
 from idqn.presets import preset
 
 MINI = preset("quick", ENV_ID).env
@@ -174,6 +175,21 @@ def test_food_on_the_way_does_not_change_the_picture_alone() -> None:
     assert not any(changes_only_the_picture(env, moment, edit, steps) for edit in on_it)
     beside = [edit for edit in edits if edit not in on_it]
     assert all(changes_only_the_picture(env, moment, edit, steps) for edit in beside)
+
+
+def test_of_games_that_are_the_same_one_is_edited() -> None:
+    here, there = (1, 1, 2, 2), (3, 3, 4, 4)
+    one = Original([1, 2], [0.0, 1.0], [here, here, there])
+    same = Original([1, 2], [0.0, 1.0], [here, here, there])
+    elsewhere = Original([1, 2], [0.0, 1.0], [here, there, there])
+    found = different([one, same, elsewhere])
+    assert [id(game) for game in found] == [id(one), id(elsewhere)]
+
+
+def test_games_of_a_steady_player_that_begin_alike_are_edited_once() -> None:
+    env = EnvConfig(noop_max=1)
+    with Stage(lambda seen: np.zeros(len(seen), np.int64), env, "pacman", 12, seed=0) as stage:
+        assert stage.games == 2  # with one no-op, and without
 
 
 def test_same_actions_by_hand() -> None:

@@ -27,6 +27,27 @@ def test_the_mean_lies_within() -> None:
     assert high == pytest.approx(value + 0.098, abs=0.015)
 
 
+def test_what_belongs_together_is_drawn_together() -> None:
+    # a hundred moments of four games, in which all of a game's are alike, are four samples
+    games = np.repeat(np.arange(4), 25)
+    samples = np.array([0.0, 0.0, 1.0, 1.0])[games]
+    alone, together = mean_of(samples), mean_of(samples, cluster=games)
+    assert together[0] == alone[0] == 0.5
+    # four draws of one of two halves: one in sixteen is all 0, one in sixteen all 1
+    assert together[1:].tolist() == [0, 1]
+    assert alone[1] > 0.35
+    # of clusters of one, nothing changes but the luck
+    each = mean_of(samples, cluster=np.arange(100))
+    np.testing.assert_allclose(each, alone, atol=0.02)
+    # one cluster says nothing about others
+    np.testing.assert_array_equal(mean_of(samples, cluster=np.zeros(100, np.int64)), alone)
+
+
+def test_clusters_count_by_their_size() -> None:
+    value, low, high = mean_of(np.array([0.0, 0.0, 0.0, 1.0]), cluster=np.array([7, 7, 7, 9]))
+    assert (value, low, high) == (0.25, 0, 1)
+
+
 def test_newcombe_published_example() -> None:
     # Newcombe 1998, table II (a), method 10: 56/70 less 48/80
     found = difference_of_shares(share_of(56, 70), share_of(48, 80))

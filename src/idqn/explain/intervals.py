@@ -13,11 +13,21 @@ RESAMPLES = 10_000
 UNKNOWN: Number = np.full(3, np.nan)
 
 
-def mean_of(samples: NDArray[np.floating] | NDArray[np.bool_]) -> Number:
-    """Percentile bootstrap (Efron 1979), from a fixed seed; unknown without samples."""
+def mean_of(
+    samples: NDArray[np.floating] | NDArray[np.bool_], cluster: NDArray[np.int64] | None = None
+) -> Number:
+    """Percentile bootstrap (Efron 1979), from a fixed seed; unknown without samples. Samples of one
+    cluster belong together: whole clusters are drawn, if there are two or more."""
     if len(samples) == 0:
         return UNKNOWN
-    means = _resampled(samples, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    if cluster is None or len(np.unique(cluster)) < 2:
+        means = _resampled(samples, rng)
+    else:
+        _, place, size = np.unique(cluster, return_inverse=True, return_counts=True)
+        total = np.bincount(place, np.asarray(samples, np.float64))
+        drawn = rng.integers(len(size), size=(RESAMPLES, len(size)))
+        means = total[drawn].sum(1) / size[drawn].sum(1)
     return np.array([float(np.mean(samples)), *np.quantile(means, [0.025, 0.975])])
 
 

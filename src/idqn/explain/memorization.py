@@ -60,6 +60,7 @@ COUNTS = (
     "distinct beginnings",
     "sticky games",
     "random starts",
+    "edited games",
     "irrelevant edits",
     "added food",
 )
@@ -255,13 +256,17 @@ def _edits(player: Player, options: Options, progress: Progress) -> Found:
         return Found({}, {})
     where = (player.policy, player.env, who.player, options.moments, options.seed, progress)
     with Stage(*where) as stage:
+        counts["edited games"] = stage.games
         if irrelevant is not None:
             after = stage.after_irrelevant_edits(irrelevant)
             counts["irrelevant edits"] = len(after.lost)
-            numbers["lost: irrelevant edit"] = mean_of(after.lost)
-            numbers["same actions"] = mean_of(after.same.mean(1))
-            numbers["same actions, unedited"] = mean_of(after.same_unedited.mean(1))
-            numbers["divergence"] = mean_of(after.divergence.astype(np.float64))
+            for what, samples in (
+                ("lost: irrelevant edit", after.lost),
+                ("same actions", after.same.mean(1)),
+                ("same actions, unedited", after.same_unedited.mean(1)),
+                ("divergence", after.divergence.astype(np.float64)),
+            ):
+                numbers[what] = mean_of(samples, cluster=after.game)
         if food is not None:
             fed = stage.after_added_food(food)
             counts["added food"] = len(fed.reached)

@@ -20,6 +20,7 @@ from idqn.explain.counterfactuals import (
     Branch,
     Line,
     Moment,
+    Original,
     changes_only_the_picture,
     play_branches,
     play_originals,
@@ -50,6 +51,7 @@ class Undisturbed(NamedTuple):
     same: NDArray[np.bool_]  # [n, steps], the original's actions, after the edit
     same_unedited: NDArray[np.bool_]  # [n, steps], and when played again without an edit
     lost: NDArray[np.float64]  # [n], the original's return less that after the edit
+    game: NDArray[np.int64]  # [n], which it is of
 
     @property
     def divergence(self) -> NDArray[np.int64]:
@@ -75,7 +77,8 @@ class _Trial:
 
 
 class Stage:
-    """A policy's own games, with moments to go back to."""
+    """A policy's own games, with moments to go back to. Of equal games, one: their moments would
+    say everything twice."""
 
     def __init__(
         self,
@@ -93,10 +96,13 @@ class Stage:
             progress("preparing games to be edited", made, min(GAMES, moments))
             self._envs.append(make_editable(config))
         every = 25 if config.is_atari else 3  # a snapshot of Atari is 100 KB
-        self._originals = play_originals(
-            policy, self._envs, player, seed, MAX_STEPS, every, progress
-        )
+        played = play_originals(policy, self._envs, player, seed, MAX_STEPS, every, progress)
+        self._originals = different(played)
         self._settle = self._envs[0].settle_steps
+
+    @property
+    def games(self) -> int:
+        return len(self._originals)
 
     def after_irrelevant_edits(self, rule: Irrelevant) -> Undisturbed:
         needed = self._settle + rule.steps
@@ -119,7 +125,11 @@ class Stage:
             - return_within(line, 0, REST_STEPS)
             for trial, line in zip(trials, edited, strict=True)
         ]
-        return Undisturbed(same(edited), same(again), np.array(lost, np.float64))
+        place = {id(original): i for i, original in enumerate(self._originals)}
+        game = [place[id(trial.moment.original)] for trial in trials]
+        return Undisturbed(
+            same(edited), same(again), np.array(lost, np.float64), np.array(game, np.int64)
+        )
 
     def after_added_food(self, rule: Food) -> Fed:
         needed = self._settle + rule.steps
@@ -184,3 +194,12 @@ class Stage:
     ) -> None:
         for env in self._envs:
             env.close()
+
+
+def different(games: Sequence[Original]) -> list[Original]:
+    """Without those that are another one step by step; where no-ops are all the luck there is,
+    many are."""
+    found: dict[object, Original] = {}
+    for game in games:
+        found.setdefault((tuple(game.actions), tuple(game.rewards), tuple(game.way)), game)
+    return list(found.values())

@@ -22,8 +22,9 @@ def section(result: Memorization) -> Section:
         "once it is pushed off its path, and passes by what is put beside its way; each number is "
         "beside that of a random policy.",
         caveat="The rules are ours, and no proof: an agent that hardly looks at the screen, and "
-        "one that has good reasons to go on, pass by a pellet as well; intervals take games and "
-        "moments for independent, which those of a repeated game are not.",
+        "one that has good reasons to go on, pass by a pellet as well; whole games are "
+        "drawn for the intervals of what edits change, but those of shares, and of returns, take "
+        "moments and games for independent.",
         html=_verdicts(result) + _games(result) + _pushed(result) + _edited(result) + _rules(),
         finding=_finding(result),
         weight=0.85,  # somebody asked for it
@@ -124,6 +125,7 @@ def _edited(result: Memorization) -> str:
     if result.irrelevant is not None:
         rows += [
             ["moments edited", *_counts(result, "irrelevant edits")],
+            ["… of different games, at most", *_counts(result, "edited games")],
             ["same actions", *_row(result, "same actions", percent=True)],
             ["same actions, nothing edited", *_row(result, "same actions, unedited", True)],
             ["steps until another action", *_row(result, "divergence")],
@@ -142,10 +144,11 @@ def _edited(result: Memorization) -> str:
 def _food(result: Memorization) -> str:
     items = []
     for i, policy in enumerate(result.policies):
+        count = result.counts["added food"][i]
         for name, text in (("reached", "with a pellet"), ("reached, unedited", "without")):
             value, low, high = 100 * result.numbers[name][i]
             if not np.isnan(value):
-                items.append(Bar(f"{policy}, {text}", value, low, high, "%"))
+                items.append(Bar(f"{policy}, {text}", value, low, high, f"% of {count}"))
     rows = [
         ["moments", *_counts(result, "added food")],
         ["more often with it", *_row(result, "gain", percent=True)],
