@@ -106,7 +106,7 @@ def test_a_search_finds_the_same_again_and_comes_back_from_the_disk(tmp_path: Pa
     assert found.whose == ("idqn", TWIN)
     for name in found.outcomes:
         np.testing.assert_array_equal(found.outcomes[name], again.outcomes[name])
-        assert len(found.outcomes[name]) == len(found.gains[name]) <= 4
+        assert len(found.outcomes[name]) == len(found.gains[name]) == len(found.sizes[name]) <= 4
     assert len(found.outcomes["idqn, blind candidates"]) > 0
     assert len(found.pictures) == len(found.examples)
     run = RunDir.create_all([tmp_path / "run"], [Config()], {})[0]

@@ -14,7 +14,7 @@ from idqn.explain import search
 from idqn.explain.extra_pellet import ExtraPellet, extra_pellet
 from idqn.explain.inverted_triangle import InvertedTriangle, inverted_triangle
 from idqn.explain.pixel_max import PixelMax, pixel_max
-from idqn.explain.search import Search
+from idqn.explain.search import TWIN, Search
 from idqn.explain.states import collect
 from idqn.explain.twins import COUNTERFACTUAL, FACTUAL
 from idqn.report.figures import pixel_max as maximum_figure
@@ -129,12 +129,14 @@ def test_the_maximum_is_beside_its_states_and_chance() -> None:
 def with_outcomes(mode: str, candidates: list[bool], control: list[bool], which: int) -> Search:
     result = found()
     outcomes, gains, kept = dict(result.outcomes), dict(result.gains), dict(result.kept)
+    sizes = dict(result.sizes)
     for group, hits in (("candidates", candidates), ("control", control)):
         name = f"idqn, {mode} {group}"
         outcomes[name] = np.zeros((len(hits), 3), np.bool_)
         outcomes[name][:, which] = hits
         gains[name] = kept[name] = np.zeros(len(hits))
-    return dataclasses.replace(result, outcomes=outcomes, gains=gains, kept=kept)
+        sizes[name] = np.full(len(hits), 7)
+    return dataclasses.replace(result, outcomes=outcomes, gains=gains, kept=kept, sizes=sizes)
 
 
 def test_candidates_are_compared_with_the_control() -> None:
@@ -146,13 +148,42 @@ def test_candidates_are_compared_with_the_control() -> None:
     assert "95 % interval" in drawn.html
     same = with_outcomes("blind", [True, False], [True, False], 0)
     assert "50 % do, no more often than random edits (50 %)" in search_figure.section(same).finding
+    worse = with_outcomes("broken", [True, False, False, False], [False] * 4, 2)
+    worse.outcomes["idqn, broken candidates"][1:3, 1] = True
+    drawn = search_figure.section(worse)
+    assert (
+        "Of 4 edits that should break its play, 25 % do, though not clearly more than random "
+        "edits (0 %); after 50 % it earns more."
+    ) in drawn.finding
+    assert "<td>4</td><td>7</td>" in drawn.html  # candidates and control are equally large
     none = with_outcomes("broken", [], [], 2)
     drawn = search_figure.section(none)
     assert "The search found no edit that should break its play." in drawn.finding
 
 
+@pytest.mark.parametrize(("height", "width"), [(210, 160), (264, 264)])
+def test_what_was_edited_is_framed_in_pictures_shown_at_half_their_size(
+    height: int, width: int
+) -> None:
+    screen = np.zeros((height, width, 3), np.uint8)
+    drawn = search_figure._framed(screen, np.array([[60, 40, 62, 44], [0, 0, 4, 4]]))
+    assert not drawn[60:62, 40:44].any()
+    shown = drawn[:: -(-max(height, width) // 125)][:, :: -(-max(height, width) // 125)]
+    pink = (shown == (255, 64, 255)).all(-1)
+    assert pink.sum(1).max() >= 4
+    assert pink.any(0).sum() >= 5
+    assert (drawn[4:7, :7] == (255, 64, 255)).all(-1).any()
+
+
 def test_a_search_is_drawn_with_and_without_a_twin() -> None:
     result = found()
+    gains = {
+        name: np.array([4.0, 8.0]) if TWIN in name else np.array([-1.0, -1.0])
+        for name in result.gains
+    }
+    told = search_figure.section(dataclasses.replace(result, gains=gains)).finding
+    assert "Its reaction to random edits costs it (−1.00 on average, −1.00 to −1.00; " in told
+    assert "with random weights 6.00, " in told
     drawn = search_figure.section(result)
     assert "random weights" in drawn.html
     assert drawn.html.count("<img") == 2 * len(result.examples)

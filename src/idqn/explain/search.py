@@ -58,6 +58,7 @@ class Search(Result):
     """Whether it acted as in the unedited game; and earned more, or less, than by doing so."""
     kept: dict[str, NDArray[np.float64]]  # "who, group" -> [n], share of steps it acted so
     gains: dict[str, NDArray[np.float64]]  # "who, group" -> [n], what it earned more
+    sizes: dict[str, NDArray[np.int64]]  # "who, group" -> [n], pixels that differ
     examples: tuple[dict[str, Any], ...]
     """The agent's first of either mode; whether confirmed or not."""
     pictures: NDArray[np.uint8]  # [examples, 2, height, width, 3], unedited and edited, settled
@@ -145,6 +146,11 @@ def search(
             f"{who}, {group}": np.array([p.reacting - p.as_before for p in played])
             for who, each in found.items()
             for group, played in each.played.items()
+        },
+        sizes={
+            f"{who}, {group}": each.scored.pixels[picked]
+            for who, each in found.items()
+            for group, picked in each.picks.items()
         },
         examples=tuple(_told(agent, own, mode, i) for mode, i in examples),
         pictures=np.stack([view.screens for view in views]) if views else np.zeros((0,), np.uint8),

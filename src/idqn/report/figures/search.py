@@ -14,6 +14,7 @@ from idqn.report.drawing import Bar, bars, interval, number, picture, table
 from idqn.report.section import Section
 
 _LARGEST = 100  # percent
+_SHOWN = 125  # pixels of a picture's longer side on the page, at least
 _MODES = {
     BLIND: "Blind: visible edits of the agent's figure, or beside its way, at which it chooses the "
     f"same action and what it says moves by at most {UNMOVED:g}; confirmed if it goes on acting "
@@ -96,7 +97,7 @@ def _confirmations(result: Search) -> str:
                 outcomes, gains = result.outcomes[name], result.gains[name]
                 hits = outcomes[:, OUTCOMES.index(_CONFIRMED[mode])]
                 if not len(hits):
-                    rows.append((f"{who}, {group}", "0", *["–"] * 5))
+                    rows.append((f"{who}, {group}", "0", *["–"] * 6))
                     continue
                 value, low, high = 100 * share_of(int(hits.sum()), len(hits))
                 items.append(Bar(f"{who}, {group}", value, low, high, f"% of {len(hits)}"))
@@ -105,6 +106,7 @@ def _confirmations(result: Search) -> str:
                     (
                         f"{who}, {group}",
                         str(len(hits)),
+                        f"{np.median(result.sizes[name]):g}",
                         *(f"{100 * outcomes[:, k].mean():.0f}" for k in range(len(OUTCOMES))),
                         f"{100 * result.kept[name].mean():.0f}",
                         f"{number(mean)} ({interval(below, above)})",
@@ -118,6 +120,7 @@ def _confirmations(result: Search) -> str:
         headings = [
             "",
             "played",
+            "pixels, median",
             "as unedited, %",
             "better, %",
             "worse, %",
@@ -203,13 +206,17 @@ def _told(result: Search, example: dict[str, Any]) -> str:
 
 
 def _framed(screen: NDArray[np.uint8], boxes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The frame is as thick as it must be to survive when the picture is shown smaller."""
     drawn = screen.copy()
     height, width = screen.shape[:2]
+    thick = -(-max(height, width) // _SHOWN)
     for top, left, bottom, right in boxes:
-        y0, x0 = max(top - 3, 0), max(left - 3, 0)
-        y1, x1 = min(bottom + 2, height - 1), min(right + 2, width - 1)
+        y0, x0 = max(top - 2 - thick, 0), max(left - 2 - thick, 0)
+        y1, x1 = min(bottom + 2 + thick, height), min(right + 2 + thick, width)
         if y0 < y1 and x0 < x1:
-            drawn[[y0, y1], x0 : x1 + 1] = drawn[y0 : y1 + 1, [x0, x1]] = (255, 64, 255)
+            within = drawn[y0 + thick : y1 - thick, x0 + thick : x1 - thick].copy()
+            drawn[y0:y1, x0:x1] = (255, 64, 255)
+            drawn[y0 + thick : y1 - thick, x0 + thick : x1 - thick] = within
     return drawn
 
 
@@ -225,16 +232,31 @@ def _share(hits: int, count: int) -> str:
 def _finding(result: Search) -> str:
     own = result.whose[0]
     said = [_compared(result, own, mode) for mode in MODES]
-    mean, low, high = mean_of(
-        np.concatenate([result.gains[f"{own}, {mode} control"] for mode in MODES])
-    )
+    mean, low, high = _reacting(result, own)
     reacting = ""
     if np.isfinite(mean):
         verdict = (
             "pays" if low > 0 else "costs it" if high < 0 else "neither clearly pays nor costs it"
         )
-        reacting = f" Its reaction to random edits {verdict} ({number(mean)} on average)."
+        reacting = (
+            f" Its reaction to random edits {verdict} ({number(mean)} on average, "
+            f"{interval(low, high)}{_twin_reacting(result)})."
+        )
     return " ".join(said) + reacting + _beside_twin(result)
+
+
+def _reacting(result: Search, who: str) -> NDArray[np.float64]:
+    """What it earns more by reacting to random edits, on average."""
+    return mean_of(np.concatenate([result.gains[f"{who}, {mode} control"] for mode in MODES]))
+
+
+def _twin_reacting(result: Search) -> str:
+    if TWIN not in result.whose:
+        return ""
+    mean, low, high = _reacting(result, TWIN)
+    return (
+        f"; with random weights {number(mean)}, {interval(low, high)}" if np.isfinite(mean) else ""
+    )
 
 
 def _compared(result: Search, own: str, mode: str) -> str:
@@ -254,9 +276,14 @@ def _compared(result: Search, own: str, mode: str) -> str:
             clearly = "" if apart[1] > 0 else "though not clearly "
             against = f"{clearly}more than random edits"
         against += f" ({100 * other[0]:.0f} %)"
+    otherwise = ""
+    if mode == BROKEN:
+        # a decision that is flipped for the better is not broken
+        gained = result.outcomes[f"{own}, {mode} candidates"][:, OUTCOMES.index("better")]
+        otherwise = f"; after {100 * gained.mean():.0f} % it earns more"
     return (
         f"Of {_many(len(candidates), 'edit')} that should {what}, {100 * one[0]:.0f} % do, "
-        f"{against}."
+        f"{against}{otherwise}."
     )
 
 
