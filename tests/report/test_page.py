@@ -64,6 +64,7 @@ def test_findings_lead_to_their_sections() -> None:
     page = render(ABOUT, [part("a", "Is so.", 0.5), part("b", "", 0.5)], {})
     assert '<li><a href="#a">A</a> Is so.</li>' in page
     assert 'href="#b">B</a> ' not in page
+    assert 'id="findings"' not in render(ABOUT, [part("a", "Is so.", 0.5)], {})
 
 
 def test_one_reason_is_said_once() -> None:
@@ -97,6 +98,7 @@ def test_only_results_about_this_agent_are_drawn(tmp_path: Path) -> None:
     found = stored(run, later)
     assert found.results == {}
     assert "is about 2,000 frames" in found.missing["performance"]
+    assert "--checkpoint 3000 --only" in found.missing["performance"]  # not the latest
     with pytest.raises(UserError) as failed:
         write_page(run, later, {"keys": "there are none"})
     assert "keys: there are none" in str(failed.value)

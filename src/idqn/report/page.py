@@ -48,7 +48,7 @@ def stored(run: RunDir, about: About, missing: Mapping[str, str] | None = None) 
             absent[kind] = (
                 f"what is stored is about {result.about.frames:,} frames of "
                 f"{result.about.run}, not {about.frames:,} of {about.run}; "
-                f"`idqn explain {run.path} --only NAME` makes it anew"
+                f"`idqn explain {run.path} --checkpoint {about.frames} --only NAME` makes it anew"
             )
     return Stored(results, absent)
 
@@ -78,7 +78,7 @@ def render(about: About, sections: list[Section], missing: Mapping[str, str]) ->
         about=about,
         game=about.env.split("/")[-1].rsplit("-v", 1)[0],
         sections=sections,
-        findings=telling(sections),
+        findings=telling(sections) if len(sections) > 1 else [],  # not the same twice
         missing=_by_reason(missing),
         style=_template("style.css"),
         scripts=[_template(name) for name in scripts],
