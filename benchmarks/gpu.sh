@@ -19,6 +19,7 @@ device=${DEVICE:-cuda}
 frames=${FRAMES:-3_000_000}
 episodes=${EPISODES:-100}
 table_frames=${TABLE_FRAMES:-10_000_000}
+precision_frames=${PRECISION_FRAMES:-500_000}
 seconds=${SECONDS_EACH:-20}
 idqn=${IDQN:-idqn}
 python=${PYTHON:-python3}
@@ -120,6 +121,9 @@ bench speed-24 120 many 24
 bench speed-1 80 one 1
 bench speed-ddqn-24 100 ddqn 24 --agent ddqn
 bench speed-ddqn-1 70 ddqn 1 --agent ddqn
+# beside it, for it is compared with speed-1
+step peer-sb3 30 90 "$python" benchmarks/peers.py sb3 --device "$device" --envs 16 \
+  --seconds "$seconds" --json "$folder/peer-sb3.json"
 # with all cores, as a user has them
 step explain 60 180 env -u OMP_NUM_THREADS $idqn bench explain --device "$device" \
   --json "$folder/explain.json"
@@ -134,6 +138,12 @@ table1 0
 step agents $((patient + 90)) 1000000 "$python" benchmarks/agents.py --frames "$frames" \
   --set agent.epsilon_steps=250_000 --minutes "$(minutes)" --device "$device" \
   --runs-dir "$folder/agents-runs" --out "$folder/agents"
+# the same games, seeds and frames in bfloat16 and in float32
+for precision in medium highest; do
+  step "precision-$precision" 100 240 $idqn train ALE/MsPacman-v5 ALE/Qbert-v5 --seeds 0 1 2 \
+    --frames "$precision_frames" --system.matmul-precision "$precision" --device "$device" \
+    --runs-dir "$folder/precision-$precision-runs" --quiet
+done
 bench speed-24-again 80 many 24
 bench speed-1-again 60 one 1
 bench speed-1-envs-32 80 one 1 --train.envs 32

@@ -17,7 +17,7 @@ import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-_RUNS = ("table1-runs", "agents-runs")  # in order of worth
+_RUNS = ("table1-runs", "agents-runs")  # in order of worth; of others, no weights
 _SMALL = ("*.json", "*.jsonl", "*.md", "*.svg", "*.log")
 _MB = 2**20
 

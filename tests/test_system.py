@@ -43,3 +43,12 @@ def test_training_uses_its_device_before_anything_is_put_there(
             Training([config])
     finally:
         torch.set_float32_matmul_precision(precision)
+
+
+def test_precision_of_training_is_not_that_of_what_comes_after(
+    tiny: Config, full_precision: None
+) -> None:
+    """It belongs to the whole process, and evaluations may follow in it."""
+    with Training([tiny.replace(**{"train.turns": 1, "system.workers": 0})]):
+        torch.set_float32_matmul_precision("medium")  # as training does on a GPU
+    assert torch.get_float32_matmul_precision() == "highest"

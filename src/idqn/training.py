@@ -39,6 +39,7 @@ class Training:
         self.device = resolve_device(config.system.device)
         assert config.system.threads is not None
         torch.set_num_threads(config.system.threads)
+        self._precision_before = torch.get_float32_matmul_precision()
         if self.device.type == "cuda":
             torch.set_float32_matmul_precision(config.system.matmul_precision)
         specs = [describe(c.env) for c in configs]
@@ -198,6 +199,7 @@ class Training:
         return self
 
     def __exit__(self, *_: object) -> None:
+        torch.set_float32_matmul_precision(self._precision_before)  # what plays next has its own
         self.envs.close()
         self._saving.close()
         for writer in self.writers:
