@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -255,6 +256,12 @@ def test_of_an_agent_beside_another(tmp_path: Path) -> None:
         found.about,
     )
     np.testing.assert_array_equal(loaded.numbers["gain"], found.numbers["gain"])
+    # what lacks a number of today's, an older version has stored
+    stored = json.loads(run.explanation("memorization").read_text())
+    del stored["counts"]["edited games"]
+    run.explanation("memorization").write_text(json.dumps(stored))
+    with pytest.raises(UserError, match="makes it anew"):
+        Memorization.load(run)
 
 
 def test_bad_input() -> None:

@@ -89,6 +89,10 @@ class Memorization(Result):
     food_steps: int
     """0 for games where nothing can be put to be eaten."""
 
+    def __post_init__(self) -> None:
+        if (set(self.numbers), set(self.counts)) != (set(NUMBERS), set(COUNTS)):
+            raise ValueError("it has other numbers than are asked for now")
+
 
 @dataclass(frozen=True)
 class Options:

@@ -79,7 +79,7 @@ def triangle_section(result: InvertedTriangle) -> Section:
         "The two formations are as the paper's text and picture have them, with "
         f"{result.ships[FACTUAL][0]} and {result.ships[COUNTERFACTUAL][0]} ships; this agent's "
         f"training may have known neither: {result.replaced} ships had to come or go for the "
-        "first.",
+        "first. One game of each is an anecdote, and the two may last for different times.",
         facts,
         _triangle_finding(result, went, where),
         0.6,
