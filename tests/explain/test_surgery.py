@@ -167,8 +167,7 @@ def test_use_is_counted_by_the_action_taken(states: States) -> None:
 
 
 def test_shares_of_changed_actions_are_those_of_a_loop(agent: Agent, states: States) -> None:
-    use, _ = key_use(states)
-    operations = choose_operations(states, use, seed=0)
+    operations = choose_operations(states, *key_use(states))
     changed = changed_actions(agent, states, operations)
     for operation, share in zip(operations, changed, strict=True):
         different = 0
@@ -179,9 +178,19 @@ def test_shares_of_changed_actions_are_those_of_a_loop(agent: Agent, states: Sta
         assert share == pytest.approx(different / len(states))
 
 
+def test_controls_are_the_keys_that_get_the_least_attention(states: States) -> None:
+    use, attention = key_use(states)
+    # four keys are on top nowhere; two of them get some attention all the same
+    use = np.full_like(use, 3)
+    use[[0, 1, 1, 2], [2, 0, 4, 1]] = 0
+    attention = np.full_like(attention, 0.2)
+    attention[[0, 1, 1, 2], [2, 0, 4, 1]] = (0.3, 0.01, 0.1, 0.02)
+    chosen = [o for o in choose_operations(states, use, attention) if o.what == CONTROL]
+    assert [(o.action, o.value) for o in chosen] == [(1, 0), (2, 1)]
+
+
 def test_no_swap_is_tried_twice(states: States) -> None:
-    use, _ = key_use(states)
-    swaps = [o for o in choose_operations(states, use, 0) if o.what == SWAP_KEYS]
+    swaps = [o for o in choose_operations(states, *key_use(states)) if o.what == SWAP_KEYS]
     pairs = {(frozenset((o.action, o.partner)), o.value) for o in swaps}
     assert len(pairs) == len(swaps)
 
@@ -192,6 +201,8 @@ def test_it_is_kept_and_read_again(found: Surgery, tmp_path: Path) -> None:
     loaded = Surgery.load(run)
     assert (loaded.what, loaded.about) == (found.what, found.about)
     np.testing.assert_array_equal(loaded.effect, found.effect)
+    with pytest.raises(ValueError, match="not today's"):
+        replace(found, what=("remove an unused key",) * len(found.what))
 
 
 def test_bad_input(agent: Agent, states: States) -> None:

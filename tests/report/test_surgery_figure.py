@@ -53,7 +53,7 @@ def test_the_finding_names_the_worst_change_and_the_worst_key() -> None:
     assert "2 lower the return of 9.00 for certain" in finding
     assert "most of all 'NOOP with <UP>' (−5.00, −6.00 to −4.00)" in finding
     assert "misses most is 'without <UP> 25'" in finding
-    assert "removing keys that are hardly used makes no certain difference" in finding
+    assert "removing the keys of the least attention makes no certain difference" in finding
 
 
 def test_the_finding_says_when_nothing_is_lost_and_when_controls_matter() -> None:
@@ -62,7 +62,9 @@ def test_the_finding_says_when_nothing_is_lost_and_when_controls_matter() -> Non
     felt = example().effect.copy()
     felt[3] = (-2, -3, -1)
     finding = section(example(effect=felt)).finding
-    assert "keys that are never on top matter too ('without NOOP −25 (unused)')" in finding
+    assert (
+        "keys of the least attention matter too ('without NOOP −25 (least attention)')" in finding
+    )
 
 
 def test_all_changes_are_in_charts_and_table() -> None:

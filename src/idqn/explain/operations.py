@@ -12,7 +12,8 @@ from torch import Tensor
 
 REMOVE_KEY, SWAP_KEYS = "remove a key", "swap two keys"
 REMOVE_VALUE, REMOVE_ACTION = "remove a value", "remove an action"
-SWAP_ACTIONS, CONTROL = "swap two actions", "remove an unused key"
+SWAP_ACTIONS, CONTROL = "swap two actions", "remove a key of least attention"
+OPERATIONS = (REMOVE_KEY, SWAP_KEYS, REMOVE_VALUE, REMOVE_ACTION, SWAP_ACTIONS, CONTROL)
 
 
 @dataclass(frozen=True, eq=False)

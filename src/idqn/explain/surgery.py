@@ -16,7 +16,7 @@ from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
 from idqn.explain.arena import Arena
 from idqn.explain.intervals import mean_of
-from idqn.explain.operations import CONTROL, Operation, operated_q, scores
+from idqn.explain.operations import CONTROL, OPERATIONS, Operation, operated_q, scores
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
 from idqn.explain.states import States, about, collect
@@ -51,6 +51,10 @@ class Surgery(Result):
     unchanged: NDArray[np.float64]  # [E], the agent's own returns
     use: NDArray[np.int64]  # [A, N], states that attend most to this key of the action taken
 
+    def __post_init__(self) -> None:
+        if not set(self.what) <= set(OPERATIONS):
+            raise ValueError(f"its changes are {set(self.what)}, which are not today's")
+
 
 def surgery(
     agent: Agent,
@@ -74,7 +78,7 @@ def surgery(
     if len(states) == 0:
         raise UserError("there are no states to explain: the rollout is empty; play some first")
     use, attention = key_use(states)
-    operations = choose_operations(states, use, seed)
+    operations = choose_operations(states, use, attention)
     returns = _play(agent, operations, episodes, max_steps, seed, workers, progress)
     own, others = returns[0], returns[1:]
     effect = np.stack([mean_of(its - own) for its in others])
@@ -115,8 +119,11 @@ def key_use(states: States) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return use, states.attention.mean(0, dtype=np.float64)
 
 
-def choose_operations(states: States, use: NDArray[np.int64], seed: int) -> list[Operation]:
-    """What is used most, first; and a few keys that are used least, drawn at random."""
+def choose_operations(
+    states: States, use: NDArray[np.int64], attention: NDArray[np.float64]
+) -> list[Operation]:
+    """What is used most, first; and the keys that get the least attention: a key can be on top
+    nowhere and yet have its share everywhere."""
     actions, keys = use.shape
     none = Operation.none(actions, keys)
     most = [i for i in np.argsort(-use, axis=None, kind="stable")[:_KEYS] if use.flat[i] > 0]
@@ -141,9 +148,8 @@ def choose_operations(states: States, use: NDArray[np.int64], seed: int) -> list
         found += [none.without_action(action) for action in taken[:_ACTIONS]]
         found.append(none.with_actions_swapped(int(by_action[0]), int(by_action[1])))
     if keys > 1:
-        rare = np.flatnonzero(use.flat == use.min())
-        drawn = np.random.default_rng(seed).permutation(rare)[:_CONTROLS]
-        found += [none.without_key(int(i) // keys, int(i) % keys, CONTROL) for i in drawn]
+        least = np.lexsort((attention.ravel(), use.ravel()))[:_CONTROLS].tolist()
+        found += [none.without_key(i // keys, i % keys, CONTROL) for i in least]
     return found
 
 

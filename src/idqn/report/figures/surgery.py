@@ -121,8 +121,8 @@ def _finding(result: Surgery) -> str:
         return f"{told}."
     felt = [i for i in controls if result.effect[i, 2] < 0 or result.effect[i, 1] > 0]
     if felt:
-        return f"{told}; but keys that are never on top matter too ('{_name(result, felt[0])}')."
-    return f"{told}; removing keys that are hardly used makes no certain difference."
+        return f"{told}; but keys of the least attention matter too ('{_name(result, felt[0])}')."
+    return f"{told}; removing the keys of the least attention makes no certain difference."
 
 
 def _signed(result: Surgery, i: int) -> str:
@@ -136,7 +136,7 @@ def _name(result: Surgery, i: int) -> str:
     value = number(float(result.values[result.value[i]]), 2)
     return {
         REMOVE_KEY: f"without {action} {value}",
-        CONTROL: f"without {action} {value} (unused)",
+        CONTROL: f"without {action} {value} (least attention)",
         SWAP_KEYS: f"{action} {value} with {partner}'s",
         REMOVE_VALUE: f"without all keys of value {value}",
         REMOVE_ACTION: f"without {action}",
