@@ -80,6 +80,17 @@ def test_scores_are_what_the_agent_says_of_each_edit() -> None:
             assert found.near[i]
 
 
+def test_games_that_are_the_same_are_searched_once() -> None:
+    agent = untrained("ddqn", env="ALE/MsPacman-v5", env__noop_max=1)
+    game = make_editable(agent.config.env)
+    found = score_edits(agent, game, 8, games=5, horizon=4, max_steps=90, seed=0)
+    # all that can differ is whether there was a no-op, if it makes any difference at all
+    assert 1 <= len(found.games) <= 2
+    courses = {(g.actions.tobytes(), g.rewards.tobytes()) for g in found.games}
+    assert len(courses) == len(found.games)
+    assert {moment.game for moment in found.moments} <= set(range(len(found.games)))
+
+
 def test_edited_games_are_played_with_the_agent_and_with_the_plan() -> None:
     agent = scripted(round_and_round)
     game = make_editable(agent.config.env)

@@ -64,8 +64,14 @@ def score_edits(
     seed: int,
     progress: Progress = silent,
 ) -> Scored:
-    """Make up to `budget` edits, evenly over moments and kinds of edit, and look at them all."""
-    played = tuple(record(agent, env, seed + i, max_steps, progress) for i in range(games))
+    """Make up to `budget` edits, evenly over moments and kinds of edit, and look at them all. Of
+    games that are the same, one counts: what is found in it would be found twice."""
+    by_course: dict[object, Trajectory] = {}
+    for i in range(games):
+        game_played = record(agent, env, seed + i, max_steps, progress)
+        course = game_played.actions.tobytes(), game_played.rewards.tobytes()
+        by_course.setdefault(course, game_played)
+    played = tuple(by_course.values())
     moments = _moments(played, env.settle_steps, horizon, max(1, budget // _PER_MOMENT))
     made = _Made(agent)
     rng = np.random.default_rng(seed)
