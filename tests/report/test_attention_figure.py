@@ -46,15 +46,15 @@ def example(steps: int = 7, **changes: Any) -> Attention:
 def test_findings_follow_the_numbers() -> None:
     wavering = section(example()).finding
     assert wavering.startswith("The agent is seldom certain: ")
-    assert "80.0 % of the entropy of even attention" in wavering
-    assert "more than 0.9 on one value in 5.00 % of states" in wavering
+    assert "attention to the action it takes is 80.0 % of the largest there is" in wavering
+    assert "more than 0.9 of it is on one value in 5.00 % of states" in wavering
     assert "2 of its 12 keys are the top one in 95 % of states" in wavering
     sure = section(example(certain_share=0.75, relative_entropy=0.1)).finding
     assert sure.startswith("The agent is mostly certain: it puts more than 0.9 of its attention on")
     assert "in 75.0 % of states" in sure
     few = section(example(relative_entropy=0.3, certain_share=0.0)).finding
     assert few.startswith("The agent weighs few values")
-    assert "on one value in no state" in few
+    assert "is on one value in no state" in few
 
 
 def test_the_script_gets_the_maps_back() -> None:

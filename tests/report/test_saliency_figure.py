@@ -91,14 +91,14 @@ def test_the_first_state_if_nothing_turns_any_decision() -> None:
     [
         (
             {},
-            "In 3 of 8 states, blurring one place is enough to change the decision (there, 20% of "
-            "places do so); half of the effect on the chosen action's value lies in 4% of the "
+            "In 3 of 8 states, blurring one place is enough to change the decision (there, 20 % of "
+            "places do so); half of the effect on the chosen action's value lies in 4 % of the "
             "frame. The 4 methods agree in part on where that is (mean rank correlation 0.40).",
         ),
         (
             {"flipped": np.zeros(8), "half_within": 0.004},
             "In none of 8 states does blurring one place change the decision; half of the effect "
-            "on the chosen action's value lies in 0.4% of the frame.",
+            "on the chosen action's value lies in 0.4 % of the frame.",
         ),
         ({"agreement": np.eye(4) * 1.1 - 0.1}, "hardly agree on where that is (mean rank corr"),
         ({"agreement": np.eye(4) * 1.1 - 0.1}, "correlation −0.10)."),

@@ -54,14 +54,10 @@ def _finding(result: Attention) -> str:
     if result.certain_share > 0.5:
         how = f"The agent is mostly certain: it puts more than {CERTAIN:g} of its attention on "
         how += f"one value {certain}"
-    elif result.relative_entropy > 0.5:
-        how = "The agent is seldom certain: the attention of the action it takes has "
-        how += f"{number(spread)} % of the entropy of even attention, and more than {CERTAIN:g} "
-        how += f"on one value {certain}"
     else:
-        how = "The agent weighs few values: the attention of the action it takes has "
-        how += f"{number(spread)} % of the entropy of even attention, and more than {CERTAIN:g} "
-        how += f"on one value {certain}"
+        how = "The agent is seldom certain" if spread > 50 else "The agent weighs few values"
+        how += f": the entropy of attention to the action it takes is {number(spread)} % of the "
+        how += f"largest there is, and more than {CERTAIN:g} of it is on one value {certain}"
     return (
         f"{how}; {result.keys_for_95} of its {result.use.size} keys are the top one in 95 % "
         f"of states."

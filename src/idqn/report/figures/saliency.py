@@ -140,12 +140,12 @@ def _finding(result: Saliency) -> str:
     else:
         first = (
             f"In {len(turned)} of {result.counted} states, blurring one place is enough to change "
-            f"the decision (there, {turned.mean():.0%} of places do so)"
+            f"the decision (there, {100 * turned.mean():.0f} % of places do so)"
         )
     where = "no value of a chosen action depends on the frame"
     if result.half_within is not None:
         share = result.half_within
-        size = f"{share:.{1 if share < 0.01 else 0}%}"
+        size = f"{100 * share:.{1 if share < 0.01 else 0}f} %"
         where = f"half of the effect on the chosen action's value lies in {size} of the frame"
     between = result.agreement[np.triu_indices(len(METHODS), 1)]
     known = between[np.isfinite(between)]
