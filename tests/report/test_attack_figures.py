@@ -161,6 +161,23 @@ def test_candidates_are_compared_with_the_control() -> None:
     assert "The search found no edit that should break its play." in drawn.finding
 
 
+@pytest.mark.parametrize(
+    ("mode", "changes", "said"),
+    [
+        ("blind", {"kept": 4}, "Blind, confirmed: "),
+        ("blind", {"kept": 3}, "Blind, not confirmed: "),
+        ("broken", {"reacting": 1.0}, "Broken, confirmed: "),
+        ("broken", {"reacting": 3.0}, "Broken, not confirmed: "),
+    ],
+)
+def test_an_example_says_whether_it_was_confirmed(
+    mode: str, changes: dict[str, float], said: str
+) -> None:
+    played = {"mode": mode, "steps": 4, "kept": 4, "reacting": 2.0, "as_before": 2.0, **changes}
+    example = {**found().examples[0], **played}
+    assert search_figure._told(found(), example).startswith(said)
+
+
 @pytest.mark.parametrize(("height", "width"), [(210, 160), (264, 264)])
 def test_what_was_edited_is_framed_in_pictures_shown_at_half_their_size(
     height: int, width: int

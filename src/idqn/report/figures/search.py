@@ -181,7 +181,7 @@ def _examples(result: Search) -> str:
         "<h3>The smallest of either kind</h3><div class='search-examples'>"
         + "".join(shown)
         + "</div><p class='twins-note'>Unedited and edited, when the agent's whole stack shows it; "
-        "framed: what was edited. The first of the ranking, confirmed or not.</p>"
+        "framed: what was edited. The first of the ranking, whatever came of them.</p>"
     )
 
 
@@ -196,8 +196,13 @@ def _told(result: Search, example: dict[str, Any]) -> str:
         if example["kept"] == example["steps"]
         else f"{example['kept']} of {example['steps']} steps"
     )
+    if example["mode"] == BLIND:
+        confirmed = example["kept"] == example["steps"]
+    else:
+        confirmed = example["reacting"] < example["as_before"]
     return (
-        f"{example['mode'].capitalize()}: {example['edit']} (game {example['game'] + 1}, step "
+        f"{example['mode'].capitalize()}, {'' if confirmed else 'not '}confirmed: "
+        f"{example['edit']} (game {example['game'] + 1}, step "
         f"{example['step']}, {_many(example['pixels'], 'pixel')}); {flip}, {result.measure} moved "
         f"by {example['distance']:.3f}. Acts as unedited for {kept}; earns "
         f"{example['reacting']:g}, as before it would earn {example['as_before']:g}, unedited "
