@@ -47,6 +47,18 @@ def test_control_edits_are_as_large_and_no_candidates() -> None:
     assert matched(candidates, np.zeros(80, bool), pixels, moment, rng).tolist() == []
 
 
+def test_a_control_of_the_same_size_goes_before_one_of_another_moment() -> None:
+    rng = np.random.default_rng(0)
+    # two candidates; small edits of one other moment, large ones of many
+    pixels = np.array([4, 4, 4, 5, *[40] * 30])
+    moment = np.array([0, 1, 2, 2, *range(3, 33)])
+    found = matched(np.array([0, 1]), np.ones(34, bool), pixels, moment, rng)
+    assert sorted(found.tolist()) == [2, 3]
+    # where there is none of the size, the nearest
+    pixels[[2, 3]] = 400
+    assert (pixels[matched(np.array([0, 1]), np.ones(34, bool), pixels, moment, rng)] == 40).all()
+
+
 def test_rates_have_wilsons_interval() -> None:
     assert Rate(0, 10).interval == pytest.approx((0, 0.2775), abs=1e-4)
     assert Rate(5, 10).interval == pytest.approx((0.2366, 0.7634), abs=1e-4)

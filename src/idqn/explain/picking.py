@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_NEAREST = 10
+_ALIKE = 0.25  # sizes that differ by no more than this share, or by a pixel, are about the same
 Numbers = NDArray[np.int64]
 
 
@@ -32,20 +32,19 @@ def matched(
     moment: Numbers,
     rng: np.random.Generator,
 ) -> Numbers:
-    """For each candidate, a random edit of the pool that is about as large: of the ten nearest in
-    size, of moments not yet taken as long as there are such."""
+    """For each candidate, a random edit of the pool that is about as large: of moments not yet
+    taken, if one of these has such; if the pool has none, the nearest in size."""
     left = pool.copy()
     left[candidates] = False
     found: list[int] = []
     for candidate in candidates:
-        fresh = left & ~np.isin(moment, moment[found])
-        places = np.flatnonzero(fresh if fresh.any() else left)
-        if not len(places):
+        if not left.any():
             break
-        away = np.abs(pixels[places] - pixels[candidate])
-        # in random order first: nearest by size alone would favour early moments
-        order = rng.permutation(len(places))
-        nearest = places[order[np.argsort(away[order], kind="stable")[:_NEAREST]]]
-        found.append(int(rng.choice(nearest)))
+        away = np.abs(pixels - pixels[candidate])
+        alike = left & (away <= max(1, _ALIKE * pixels[candidate]))
+        fresh = alike & ~np.isin(moment, moment[found])
+        nearest = left & (away == away[left].min())
+        places = next(each for each in (fresh, alike, nearest) if each.any())
+        found.append(int(rng.choice(np.flatnonzero(places))))
         left[found[-1]] = False
     return np.array(found, np.int64)
