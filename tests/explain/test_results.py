@@ -19,7 +19,7 @@ from idqn.run_dir import RunDir
 ABOUT = About("run", "f00", "idqn/MiniPacman-v0", "idqn", 1_000, 3, ("NOOP", "UP"))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sample(Result):
     kind: ClassVar[str] = "sample"
     weights: NDArray[np.float32]
@@ -44,6 +44,13 @@ def sample() -> Sample:
         several=(np.array([1]), np.array([2, 3])),
         nothing=None,
         number=np.float64(1.5),
+    )
+
+
+def test_shown_in_a_notebook_arrays_are_only_told_of() -> None:
+    assert repr(sample()) == (
+        "Sample(of run, weights=float32[3, 2], maps={'a': bool[2], 'b': uint8[0, 2]}, "
+        "rows=(('x', 0.5), ('y', 2.0)), several=(int64[1], int64[2]), nothing=None, number=1.5)"
     )
 
 

@@ -26,7 +26,7 @@ _STATES = 256  # compared at once
 Interval = tuple[float, float] | None  # 95 %; None of a single rollout
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Agreement(Result):
     """Shares are in percent; their means and intervals are over rollouts."""
 

@@ -17,7 +17,7 @@ from idqn.explain.states import States, about, collect
 CERTAIN = 0.9  # a top weight above it
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Attention(Result):
     """Numbers over all states; maps along one whole episode, the longest."""
 

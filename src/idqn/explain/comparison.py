@@ -28,7 +28,7 @@ from idqn.explain.states import States, about, collect
 ROWS = 200  # at most, of states shown
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
     """In dicts and pairs, "a" and the first are the agent, "b" and the second the other."""
 

@@ -28,7 +28,7 @@ _FRAME = 84
 """No frame is kept larger than this: it is for a glance."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Embedding(Result):
     """A map of M of the states and, of agents with keys, of all K = A x N keys."""
 

@@ -33,7 +33,7 @@ SAME_BELOW = 0.5
 """A correlation with the explanation of a redrawn network that is no less means: failed."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Faithfulness(Result):
     """Numbers with an interval are [..., 3]: mean, and ends of its 95 % bootstrap interval over
     states or keys. Without keys, or a decoder, what needs them is None."""

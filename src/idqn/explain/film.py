@@ -17,7 +17,7 @@ from idqn.explain.results import Result
 from idqn.explain.states import States, about, collect
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Film(Result):
     """The first T steps of a game."""
 

@@ -34,7 +34,7 @@ MEASURES = ("nearness", "brightness")
 PLACES = ("here", "elsewhere", "difference")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroundTruth(Result):
     """Numbers with an interval are [..., 3]: the value, and ends of its 95 % bootstrap interval."""
 

@@ -38,7 +38,7 @@ FEWEST = 3  # objects of a state, for a correlation within it
 RESAMPLES = 1_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Grounding(Result):
     """N pairs of a state and an object in it. Numbers with an interval are [..., 3]: the value,
     and ends of its 95 % bootstrap interval, for which whole states are resampled."""

@@ -24,7 +24,7 @@ from idqn.networks.memory import KeyValueMemory
 Pair = tuple[int, int, int]  # action, key, state
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interpolation(Result):
     """Of P pairs of a key and a state, in L steps."""
 

@@ -33,7 +33,7 @@ _CHUNK_PIXELS = 2**22
 """Decoded at once: the decoder's own layers take ten times as much."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Keys(Result):
     """Of A actions and N values; pictures are [C, h, w], stacked frames, oldest first."""
 

@@ -66,7 +66,7 @@ COUNTS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Memorization(Result):
     kind: ClassVar[str] = "memorization"
     policies: tuple[str, ...]

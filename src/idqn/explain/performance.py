@@ -13,7 +13,7 @@ from idqn.explain.results import Result
 from idqn.explain.states import about
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Performance(Result):
     kind: ClassVar[str] = "performance"
     episodes: int

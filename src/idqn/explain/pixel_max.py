@@ -21,7 +21,7 @@ from idqn.explain.states import States, about, collect
 SOURCES = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PixelMax(Result):
     """K states with different chosen actions and their maximum; and the same of `groups` groups,
     drawn at random. Of maps, `correlation[g, i, j]` is between the map of source i's action in the

@@ -21,6 +21,7 @@ from idqn.run_dir import RunDir, write_atomically
 
 _FORMAT = 1
 _ARRAY = "array:"
+_FEW = 4  # of many, as many are shown in short
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,19 @@ class About:
     action_names: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Fields are arrays, dicts of arrays by name, numbers, texts, None, and tuples and dicts of
     these."""
 
     kind: ClassVar[str]
     about: About
+
+    def __repr__(self) -> str:
+        """What there is, short enough for a notebook: arrays by their type and shape."""
+        fields = (field.name for field in dataclasses.fields(self))
+        parts = (f"{name}={_in_short(getattr(self, name))}" for name in fields if name != "about")
+        return f"{type(self).__name__}({', '.join([f'of {self.about.run}', *parts])})"
 
     def save(self, run: RunDir) -> None:
         arrays: dict[str, NDArray[Any]] = {}
@@ -79,6 +86,17 @@ class Result:
                 f"'{path.parent}' cannot be read ({error}); "
                 f"`idqn explain {run.path} --only {cls.kind}` makes it anew"
             ) from error
+
+
+def _in_short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_in_short(v)}" for key, v in value.items()) + "}"
+    if isinstance(value, tuple):
+        parts = [_in_short(v) for v in value[:_FEW]]
+        return f"({', '.join(parts)}{f', ... {len(value)}' if len(value) > _FEW else ''})"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _without_arrays(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> Any:

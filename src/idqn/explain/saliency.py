@@ -22,7 +22,7 @@ METHODS = ("perturbation", "sarfa", "gradient", "integrated-gradients")
 Maps = NDArray[np.float32]  # [n, height, width]; never negative
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Saliency(Result):
     """S states to show, and numbers from `counted` states, spread evenly over the games. Maps of
     perturbations are on the grid of masks, R x K places; the others are as large as the frame."""

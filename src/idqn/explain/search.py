@@ -33,7 +33,7 @@ TWIN = "random weights"
 OUTCOMES = ("unchanged", "better", "worse")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Search(Result):
     """By whom: the agent, and maybe its twin with random weights, in games of its own."""
 

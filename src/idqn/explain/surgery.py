@@ -28,7 +28,7 @@ _AT_ONCE = 96  # games
 _CHUNK = 4096  # states
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Surgery(Result):
     """V operations, the most harmful one first. Returns are of the first `max_steps` steps of E
     games, which begin alike for all."""

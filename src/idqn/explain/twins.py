@@ -227,7 +227,7 @@ def first_difference(one: Sequence[Any], other: Sequence[Any]) -> int | None:
     return None if len(one) == len(other) else min(len(one), len(other))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Twins(Result):
     """What became of both; steps are counted from the moment of the change. Screens and what the
     agent said are of the first `filmed` steps, or fewer if the game ends before."""
