@@ -51,7 +51,8 @@ def _caveat(result: Search) -> str:
     return (
         "To ignore an edit can be right, and a reaction can pay only after the horizon; whoever "
         "reacts well earns more than by going on as before, and that is what a stronger agent is "
-        f"better at.{unknown}"
+        "better at. Intervals of shares take moments for independent, also those of one game."
+        f"{unknown}"
     )
 
 
