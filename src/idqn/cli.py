@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except OSError as error:
         _fail(f"{error.strerror or error}: '{error.filename}'" if error.filename else error, 2)
     except (MemoryError, RuntimeError) as error:
-        if "memory" not in str(error).lower():
+        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             raise
         _fail(
             f"not enough memory ({str(error).splitlines()[0]}); lower replay.transitions, "
