@@ -60,6 +60,12 @@ def test_texts_are_escaped_and_nothing_is_loaded_from_elsewhere() -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_what_is_to_be_typed_is_told_apart_and_escaped() -> None:
+    page = render(ABOUT, [part("a", "Try `idqn <x>` & see.", 0.5)], {"keys": "`idqn y` makes them"})
+    assert "Try <code>idqn &lt;x&gt;</code> &amp; see." in page
+    assert "<code>idqn y</code> makes them" in page
+
+
 def test_findings_lead_to_their_sections() -> None:
     page = render(ABOUT, [part("a", "Is so.", 0.5), part("b", "", 0.5)], {})
     assert '<li><a href="#a">A</a> Is so.</li>' in page

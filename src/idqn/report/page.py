@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import resources
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup, escape
 
 from idqn import __version__
 from idqn.errors import UserError
@@ -74,6 +76,7 @@ def write_page(run: RunDir, about: About, missing: Mapping[str, str] | None = No
 def render(about: About, sections: list[Section], missing: Mapping[str, str]) -> str:
     scripts = dict.fromkeys(["page.js", *(s.script for s in sections if s.script)])
     environment = Environment(loader=PackageLoader("idqn.report"), autoescape=True)
+    environment.filters["code"] = _code
     return environment.get_template("page.html.j2").render(
         about=about,
         game=about.env.split("/")[-1].rsplit("-v", 1)[0],
@@ -104,6 +107,11 @@ def _by_reason(missing: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     """One reason often keeps several explanations from being made."""
     reasons = dict.fromkeys(missing.values())
     return [(reason, [k for k, why in missing.items() if why == reason]) for reason in reasons]
+
+
+def _code(text: str) -> Markup:
+    """What is to be typed stands between backticks, as in messages of the command line."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)))
 
 
 def _template(name: str) -> str:
