@@ -111,7 +111,7 @@ def _by_reason(missing: Mapping[str, str]) -> list[tuple[str, list[str]]]:
 
 def _code(text: str) -> Markup:
     """What is to be typed stands between backticks, as in messages of the command line."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)))
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _template(name: str) -> str:
