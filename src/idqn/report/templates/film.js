@@ -51,7 +51,10 @@
     c.fillText(words, x, y);
   }
   const plain = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
-  const names = (c) => 8 + Math.max(...actions.map((name) => c.measureText(name).width));
+  const names = (c) => {
+    c.font = "bold 12px system-ui, sans-serif";  // as the widest is where it is chosen
+    return 8 + Math.max(...actions.map((name) => c.measureText(name).width));
+  };
   const row = 20;
   function name(c, action) {
     const chosen = action === film.action[step];
