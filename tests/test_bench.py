@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from idqn import cli
-from idqn.bench.options import PAPER_GAMES
+from idqn.bench.options import ATARI_GAMES
 from idqn.bench.population import PopulationSpeed, _EnoughError, _Window
 from idqn.bench.process import alone
 from idqn.config import Config, to_toml
@@ -220,7 +220,7 @@ def test_runs_take_games_in_turn(
         assert run("bench", "train", "--runs", runs, "--train.envs", "6", "--device", "cpu") == 2
     one, ten = given
     assert [config.env.id for config in one] == ["ALE/Alien-v5"]
-    assert [c.env.id for c in ten] == [*PAPER_GAMES, "ALE/Alien-v5", "ALE/Freeway-v5"]
+    assert [c.env.id for c in ten] == [*ATARI_GAMES, "ALE/Alien-v5", "ALE/Freeway-v5"]
     assert [c.train.seed for c in ten] == [0] * 8 + [1, 1]
     assert {c.train.envs for c in ten} == {6}
 

@@ -15,6 +15,18 @@ PRESETS = {
     "quick": "small and fast, for a first look on a CPU",
 }
 
+PAPER_GAMES = (
+    "Alien",
+    "Freeway",
+    "Frostbite",
+    "Gravitar",
+    "MsPacman",
+    "Qbert",
+    "SpaceInvaders",
+    "Venture",
+)
+"""Of the paper's Table 1."""
+
 
 def preset(name: str, env_id: str, agent: str = "idqn") -> Config:
     """The config of preset `name` for environment `env_id` and an agent."""

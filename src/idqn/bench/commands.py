@@ -11,7 +11,7 @@ from typing import Any
 
 from idqn import presets
 from idqn.bench.options import (
-    PAPER_GAMES,
+    ATARI_GAMES,
     BenchEnvOptions,
     BenchReplayOptions,
     BenchTrainOptions,
@@ -23,7 +23,7 @@ from idqn.errors import UserError
 
 
 def bench_train(options: BenchTrainOptions) -> int:
-    sizes, games = _sizes(options.runs), options.envs or PAPER_GAMES
+    sizes, games = _sizes(options.runs), options.envs or ATARI_GAMES
     _check(options.seconds, options.json)
     agent = options.tree.agent.name
     overrides = _overrides(options.tree, presets.preset(options.preset, games[0], agent))
@@ -120,7 +120,7 @@ def bench_replay(options: BenchReplayOptions) -> int:
     sizes = _sizes(options.runs)
     _check(options.seconds, options.json)
     turns = 2 if options.envs % 2 == 0 else 1
-    config = presets.preset("paper", PAPER_GAMES[0]).replace(
+    config = presets.preset("paper", ATARI_GAMES[0]).replace(
         **{
             "train.envs": options.envs,
             "train.turns": turns,

@@ -10,20 +10,9 @@ import tyro
 
 from idqn.commands import PresetName
 from idqn.config import Config
+from idqn.presets import PAPER_GAMES
 
-PAPER_GAMES = tuple(
-    f"ALE/{game}-v5"
-    for game in (
-        "Alien",
-        "Freeway",
-        "Frostbite",
-        "Gravitar",
-        "MsPacman",
-        "Qbert",
-        "SpaceInvaders",
-        "Venture",
-    )
-)
+ATARI_GAMES = tuple(f"ALE/{game}-v5" for game in PAPER_GAMES)
 Sizes = Annotated[str, tyro.conf.arg(metavar="N,N,...")]
 
 
@@ -65,7 +54,7 @@ class BenchTrainOptions:
 class BenchEnvOptions:
     """Measure how fast emulators alone run here: each game, and all of them together."""
 
-    games: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ENV")] = PAPER_GAMES
+    games: Annotated[tuple[str, ...], tyro.conf.arg(metavar="ENV")] = ATARI_GAMES
     """Environment ids."""
     envs: int = 64
     """Environments at once: all of one game, then shared equally between the games."""

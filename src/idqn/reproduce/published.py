@@ -5,21 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from idqn.config import AgentName
+from idqn.presets import PAPER_GAMES
 
 PAPER = "Annasamy & Sycara, Towards Better Interpretability in Deep Q-Networks, AAAI 2019"
 PAPER_FRAMES = 40_000_000
 """The paper's "10M frames" in emulator frames: its authors' code counts agent steps, of 4 each."""
-
-GAMES = (
-    "Alien",
-    "Freeway",
-    "Frostbite",
-    "Gravitar",
-    "MsPacman",
-    "Qbert",
-    "SpaceInvaders",
-    "Venture",
-)
 
 
 class Column(NamedTuple):
@@ -34,7 +24,7 @@ class Column(NamedTuple):
 
 
 def _column(name: str, agent: AgentName, frames: int, *scores: float) -> Column:
-    return Column(name, agent, frames, dict(zip(GAMES, scores, strict=True)))
+    return Column(name, agent, frames, dict(zip(PAPER_GAMES, scores, strict=True)))
 
 
 _FINAL = 200_000_000

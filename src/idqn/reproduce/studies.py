@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from idqn.config import Config, to_dict
 from idqn.errors import UserError, nearest
-from idqn.presets import preset
+from idqn.presets import PAPER_GAMES, preset
 from idqn.reproduce import published
 from idqn.reproduce.settings import game_of
 
@@ -80,7 +80,7 @@ class Choices:
 
 
 def table1(choices: Choices) -> Study:
-    cells = _games_and_agents(choices, published.GAMES)
+    cells = _games_and_agents(choices, PAPER_GAMES)
     return Study("table1", "Table 1: training scores", ("game", "agent"), cells)
 
 
@@ -141,11 +141,11 @@ def ablation(choices: Choices) -> Study:
     return Study("ablation", "Ablation: loss by loss, on Pong", ("losses",), tuple(cells))
 
 
-GAMES_OF_CURVES = (*published.GAMES, "Pong")
+GAMES_OF_CURVES = (*PAPER_GAMES, "Pong")
 
 
 def curves(choices: Choices) -> Study:
-    cells = _games_and_agents(choices, GAMES_OF_CURVES, published.GAMES)
+    cells = _games_and_agents(choices, GAMES_OF_CURVES, PAPER_GAMES)
     return Study("curves", "Training curves", ("game", "agent"), cells, evaluated=False)
 
 

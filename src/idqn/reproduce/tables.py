@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from idqn.presets import PAPER_GAMES
 from idqn.reproduce import published
 from idqn.reproduce.document import Block, Lines, Table
 from idqn.reproduce.estimate import Estimate, Summary, normalised, over_seeds, summary
@@ -137,7 +138,7 @@ def _normalised(results: Results, agent: str) -> Table | None:
     means = {
         game: mean
         for game, result in _of_agent(results, agent).items()
-        if game in published.GAMES and (mean := _mean(result.estimate("best_100"))) is not None
+        if game in PAPER_GAMES and (mean := _mean(result.estimate("best_100"))) is not None
     }
     if not means:
         return None
