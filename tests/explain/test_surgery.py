@@ -25,7 +25,7 @@ from idqn.explain.operations import (
     operated_q,
     scores,
 )
-from idqn.explain.surgery import changed_actions, choose_operations, key_use
+from idqn.explain.surgery import changed_actions, choose_operations, effect_on, key_use
 from idqn.run_dir import RunDir
 from tests.explain.untrained import untrained
 
@@ -135,6 +135,17 @@ def test_returns_are_those_of_an_agent_with_other_keys(agent: Agent, found: Surg
             act = player.act
             own = arena.play(lambda seen, games, steps, act=act: act(seen), np.arange(3), 12)
         np.testing.assert_allclose(own.returns, returns)
+
+
+def test_games_played_alike_count_as_one() -> None:
+    own = np.array([5.0, 5, 5, 5, 5, 7, 9])
+    its = own - np.array([3, 3, 3, 3, 3, 0, -3])
+    effect, low, high = effect_on(own, its)
+    assert effect == pytest.approx(-12 / 7)
+    assert low == pytest.approx(-3)
+    assert high == pytest.approx(3)  # as if the last game alone were drawn three times
+    apart = effect_on(np.arange(7.0), np.arange(7.0) + its - own)
+    assert apart[2] < 1
 
 
 def test_effects_are_sorted_differences(found: Surgery) -> None:

@@ -53,12 +53,14 @@ def test_the_finding_names_the_worst_change_and_the_worst_key() -> None:
     assert "2 lower the return of 9.00 for certain" in finding
     assert "most of all 'NOOP with <UP>' (−5.00, −6.00 to −4.00)" in finding
     assert "misses most is 'without <UP> 25'" in finding
+    assert "1 raise it, most of all 'without all keys of value −25' (3.00, 1.00 to 4.00)" in finding
     assert "removing the keys of the least attention makes no certain difference" in finding
 
 
 def test_the_finding_says_when_nothing_is_lost_and_when_controls_matter() -> None:
     none = np.tile([0.0, -1.0, 1.0], (6, 1))
     assert "None of 6 changes" in section(example(effect=none)).finding
+    assert "raise it" not in section(example(effect=none)).finding
     felt = example().effect.copy()
     felt[3] = (-2, -3, -1)
     finding = section(example(effect=felt)).finding

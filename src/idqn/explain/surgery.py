@@ -15,7 +15,7 @@ from idqn.agent import Agent
 from idqn.errors import UserError
 from idqn.evaluate import EVALUATION_SEED
 from idqn.explain.arena import Arena
-from idqn.explain.intervals import mean_of
+from idqn.explain.intervals import Number, mean_of
 from idqn.explain.operations import CONTROL, OPERATIONS, Operation, operated_q, scores
 from idqn.explain.progress import Progress, silent
 from idqn.explain.results import Result
@@ -81,7 +81,7 @@ def surgery(
     operations = choose_operations(states, use, attention)
     returns = _play(agent, operations, episodes, max_steps, seed, workers, progress)
     own, others = returns[0], returns[1:]
-    effect = np.stack([mean_of(its - own) for its in others])
+    effect = np.stack([effect_on(own, its) for its in others])
     order = np.argsort(effect[:, 0], kind="stable")
     concerned = [_concerned(operations[i]) for i in order]
 
@@ -109,6 +109,13 @@ def surgery(
         unchanged=own,
         use=use,
     )
+
+
+def effect_on(own: NDArray[np.float64], its: NDArray[np.float64]) -> Number:
+    """Of returns [E], with an interval in which games of the same return, unchanged, are one:
+    agents of few different games play most of them alike."""
+    _, same = np.unique(own, return_inverse=True)
+    return mean_of(its - own, cluster=same)
 
 
 def key_use(states: States) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -34,7 +34,8 @@ def section(result: Surgery) -> Section:
         f"the agent plays the first {result.max_steps:,} steps of the same {result.episodes} games "
         "again; the effect is the return with the change less the return without it.",
         caveat=f"Of {count} changes, about {max(1, round(0.05 * count))} would look "
-        "certain by chance alone, in one direction or the other; and what is lost within "
+        "certain by chance alone, in one direction or the other; games that go much the same way "
+        "make intervals narrower than they should be; and what is lost within "
         f"{result.max_steps:,} steps of few games is not what is lost in the long run.",
         html=_charts(result) + _used(result) + _numbers(result),
         finding=_finding(result),
@@ -116,6 +117,13 @@ def _finding(result: Surgery) -> str:
             told += (
                 f"; the single key it misses most is '{_name(result, j)}' ({_signed(result, j)})"
             )
+    better = np.flatnonzero(result.effect[:, 1] > 0)
+    if len(better):
+        best = int(better[result.effect[better, 0].argmax()])
+        told += (
+            f"; {len(better)} raise it, most of all '{_name(result, best)}' "
+            f"({_signed(result, best)})"
+        )
     controls = [i for i, what in enumerate(result.what) if what == CONTROL]
     if not controls:
         return f"{told}."
