@@ -201,7 +201,7 @@ def _evaluated(run: RunDir, args: argparse.Namespace, deadline: Deadline) -> dic
     if known is None:
         deadline.require(f"to evaluate {run.name}")
         print(f"{run.name} plays {args.episodes} games", flush=True)
-        evaluate(run, frames, args.episodes, args.device)
+        evaluate(run, frames, args.episodes, args.device, deadline)
         return _evaluated(run, args, deadline)
     return {name: known[name] for name in ("episodes", "mean", "interval", "median", "distinct")}
 
