@@ -8,13 +8,9 @@ import torch
 pytest.importorskip("triton")
 
 from idqn import kernels
-from tests.kernel_device import DEVICE
+from tests.kernel_device import DEVICE, MARKS
 
-# compilers and cuBLAS warn of their own affairs
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("full_precision"),
-]
+pytestmark = MARKS
 
 
 @pytest.mark.parametrize("half", [True, False])

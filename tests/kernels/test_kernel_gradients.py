@@ -8,14 +8,10 @@ import torch
 pytest.importorskip("triton")
 
 from idqn import kernels
-from tests.kernel_device import DEVICE, RUNS, TYPES
+from tests.kernel_device import DEVICE, MARKS, RUNS, TYPES
 from tests.kernels.layer import CASES, World
 
-# compilers and cuBLAS warn of their own affairs
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("full_precision"),
-]
+pytestmark = MARKS
 
 
 @pytest.mark.parametrize("dtype", TYPES)

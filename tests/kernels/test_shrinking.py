@@ -12,13 +12,9 @@ from idqn import kernels
 from idqn.config import EnvConfig
 from idqn.envs.atari import SCREEN_SHAPE, AtariGroup
 from idqn.envs.screens import ScreenGroup
-from tests.kernel_device import DEVICE
+from tests.kernel_device import DEVICE, MARKS
 
-# compilers and cuBLAS warn of their own affairs
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("full_precision"),
-]
+pytestmark = MARKS
 
 
 @pytest.mark.parametrize("size", [(84, 84), (42, 50), (210, 84), (64, 159)])

@@ -13,7 +13,7 @@ from idqn.errors import UserError
 from idqn.explain.performance import Performance
 from idqn.explain.results import About
 from idqn.report.figures import performance
-from idqn.report.page import findings, render, stored, write_page
+from idqn.report.page import render, stored, telling, write_page
 from idqn.report.section import Section
 from idqn.run_dir import RunDir
 
@@ -42,7 +42,8 @@ def part(kind: str, finding: str, weight: float) -> Section:
 
 def test_the_weightiest_findings_come_first_in_the_order_of_the_page() -> None:
     parts = [part("a", "A.", 0.2), part("b", "B.", 0.9), part("c", "", 1.0), part("d", "D.", 0.5)]
-    assert findings([*parts, part("e", "E.", 0.8)]) == ["B.", "D.", "E."]
+    told = telling([*parts, part("e", "E.", 0.8)])
+    assert [section.finding for section in told] == ["B.", "D.", "E."]
 
 
 def test_texts_are_escaped_and_nothing_is_loaded_from_elsewhere() -> None:

@@ -15,13 +15,9 @@ from idqn.config import Config
 from idqn.learner import Learner
 from idqn.presets import preset
 from idqn.types import Batch
-from tests.kernel_device import DEVICE, RUNS
+from tests.kernel_device import DEVICE, MARKS, RUNS
 
-# compilers and cuBLAS warn of their own affairs
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.usefixtures("full_precision"),
-]
+pytestmark = MARKS
 
 LEARNERS: list[tuple[str, tuple[int, int, int], dict[str, Any]]] = [
     ("idqn", (4, 84, 84), {"env.id": "ALE/Pong-v5"}),

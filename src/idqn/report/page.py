@@ -91,13 +91,8 @@ def render(about: About, sections: list[Section], missing: Mapping[str, str]) ->
     )
 
 
-def findings(sections: list[Section]) -> list[str]:
-    """What is most worth knowing, in the order of the page."""
-    return [section.finding for section in telling(sections)]
-
-
 def telling(sections: list[Section]) -> list[Section]:
-    """Those with the findings that are most worth knowing."""
+    """Those with the findings that are most worth knowing, in the order of the page."""
     said = [section for section in sections if section.finding]
     best = sorted(said, key=lambda section: -section.weight)[:FINDINGS]
     return [section for section in said if section in best]

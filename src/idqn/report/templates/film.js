@@ -51,10 +51,6 @@
     c.fillText(words, x, y);
   }
   const plain = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
-  const names = (c) => {
-    c.font = "bold 12px system-ui, sans-serif";  // as the widest is where it is chosen
-    return 8 + Math.max(...actions.map((name) => c.measureText(name).width));
-  };
   const row = 20;
   function name(c, action) {
     const chosen = action === film.action[step];
@@ -115,7 +111,7 @@
   function drawHeat() {
     const keys = film.values.length;
     const [c, width] = idqn.blank(heat, row * actions.length + 44);
-    const from = names(c), cell = (width - from) / keys, bottom = row * actions.length;
+    const from = idqn.roomForNames(c, actions), cell = (width - from) / keys, bottom = row * actions.length;
     const [empty, full] = ["--rule", "--cell"].map(idqn.colour);
     actions.forEach((_, a) => {
       name(c, a);
@@ -142,7 +138,7 @@
     const [c, width] = idqn.blank(bars, row * actions.length + 24);
     const q = film.q[step], mean = q.reduce((a, b) => a + b) / q.length;
     const [low, high] = relative ? [-film.largest_gap, film.largest_gap] : film.q_range;
-    const from = names(c), room = width - from - 56, bottom = row * actions.length;
+    const from = idqn.roomForNames(c, actions), room = width - from - 56, bottom = row * actions.length;
     const x = (v) => from + (v - low) / (high - low) * room;
     actions.forEach((_, a) => {
       const value = relative ? q[a] - mean : q[a], middle = (a + 0.5) * row;

@@ -124,6 +124,12 @@ const idqn = {
     return player;
   },
 
+  // Pixels for the names of actions, the chosen one of which is bold.
+  roomForNames(c, names) {
+    c.font = "bold 12px system-ui, sans-serif";
+    return 8 + Math.max(...names.map((name) => c.measureText(name).width));
+  },
+
   colour: (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim(),
 };
 

@@ -92,8 +92,7 @@ for (const kind of ["extra-pellet", "inverted-triangle"]) {
     const row = 20, now = at(side), keys = twins.values ? twins.values.length : 0;
     const [c, width] = idqn.blank(side.mind, row * actions.length + 4);
     const q = side.q[now], best = Math.max(...q);
-    c.font = "bold 12px system-ui, sans-serif";  // as the widest is where it is taken
-    const from = 8 + Math.max(...actions.map((name) => c.measureText(name).width));
+    const from = idqn.roomForNames(c, actions);
     const numbers = 46, room = width - from - numbers, cell = room / Math.max(keys, 1);
     actions.forEach((name, a) => {
       const taken = a === side.action[now], middle = (a + 0.5) * row;
